@@ -1,0 +1,41 @@
+"""Bayesian Layers: uncertainty for Keras 3.
+
+>>> import bayesian_layers as bl
+>>> w = bl.Normal(0.0, 1.0, sample_shape=(3,), name="w", seed=1)
+>>> round(float(w.log_prob(0.0)), 4)
+-0.9189
+"""
+
+from bayesian_layers.default_backend import select_default_backend
+
+select_default_backend()
+
+from bayesian_layers import distributions, layers  # noqa: E402
+from bayesian_layers.constructors import CONSTRUCTORS  # noqa: E402
+from bayesian_layers.handlers import block, condition, replay, tape  # noqa: E402
+from bayesian_layers.random_variable import RandomVariable  # noqa: E402
+from bayesian_layers.trace import (  # noqa: E402
+    draw,
+    get_next_tracer,
+    trace,
+    traceable,
+)
+from bayesian_layers.version import __version__  # noqa: E402
+
+globals().update(CONSTRUCTORS)
+
+__all__ = [
+    "RandomVariable",
+    "__version__",
+    "block",
+    "condition",
+    "distributions",
+    "draw",
+    "get_next_tracer",
+    "layers",
+    "replay",
+    "tape",
+    "trace",
+    "traceable",
+    *CONSTRUCTORS,
+]

@@ -1,0 +1,42 @@
+"""What `keras.ops` lacks, from the library of the backend that Keras runs on.
+
+This package is the only place that imports a backend. Each of its modules defines
+the same functions; the one that belongs to `keras.backend.backend()` is used:
+
+- special functions: `lgamma`, `digamma`, `betainc`, `gammainc`, `gammaincc`,
+  `log_ndtr`, `ndtri`;
+- samplers: `random_gamma` (differentiable with respect to the concentration) and
+  `random_poisson`;
+- `undifferentiable(x, message)`: the identity, whose differentiation raises;
+- `is_concrete(x)`: whether the numbers in a tensor can be looked at now;
+- `static_shape(shape)`: a shape of the type that tensors of the backend have;
+- `register_pytree(cls, flatten, unflatten)`: lets a class cross `jax.jit`.
+"""
+
+import keras
+
+if keras.backend.backend() == "jax":
+    from bayesian_layers.backend import jax as _implementation
+elif keras.backend.backend() == "tensorflow":
+    from bayesian_layers.backend import tensorflow as _implementation
+elif keras.backend.backend() == "torch":
+    from bayesian_layers.backend import torch as _implementation
+else:
+    raise ImportError(
+        "bayesian_layers runs on the Keras backends 'jax', 'tensorflow' and 'torch'. "
+        f"Received: keras.backend.backend()={keras.backend.backend()!r}"
+    )
+
+betainc = _implementation.betainc
+digamma = _implementation.digamma
+gammainc = _implementation.gammainc
+gammaincc = _implementation.gammaincc
+is_concrete = _implementation.is_concrete
+lgamma = _implementation.lgamma
+log_ndtr = _implementation.log_ndtr
+ndtri = _implementation.ndtri
+random_gamma = _implementation.random_gamma
+random_poisson = _implementation.random_poisson
+register_pytree = _implementation.register_pytree
+static_shape = _implementation.static_shape
+undifferentiable = _implementation.undifferentiable

@@ -1,0 +1,60 @@
+"""The backend functions on JAX."""
+
+import jax
+import jax.numpy as jnp
+import jax.scipy.special as special
+import keras
+
+from bayesian_layers.backend.seeds import key_data
+
+betainc = special.betainc
+digamma = special.digamma
+gammainc = special.gammainc
+gammaincc = special.gammaincc
+lgamma = special.gammaln
+log_ndtr = special.log_ndtr
+ndtri = special.ndtri
+
+
+def random_gamma(shape, concentration, dtype, seed):
+    """Standard gamma noise, with implicit gradients to the concentration."""
+    return keras.random.gamma(shape, concentration, dtype=dtype, seed=seed)
+
+
+def random_poisson(shape, rate, dtype, seed):
+    """Poisson counts."""
+    data = key_data(seed).astype("uint32")
+    key = jax.random.wrap_key_data(data, impl="threefry2x32")
+    return jax.random.poisson(key, rate, shape).astype(dtype)
+
+
+def undifferentiable(x, message):
+    """The identity, whose differentiation raises a `ValueError`."""
+
+    @jax.custom_vjp
+    def identity(x):
+        return x
+
+    def forward(x):
+        return x, None
+
+    def backward(_, cotangent):
+        raise ValueError(message)
+
+    identity.defvjp(forward, backward)
+    return identity(x)
+
+
+def is_concrete(x):
+    """Whether `x` is an array with numbers in it rather than a tracer."""
+    return isinstance(x, jnp.ndarray) and not isinstance(x, jax.core.Tracer)
+
+
+def static_shape(shape):
+    """A shape as the shape of an array of this backend: a tuple."""
+    return tuple(shape)
+
+
+def register_pytree(cls, flatten, unflatten):
+    """Lets instances of `cls` cross `jax.jit`, `jax.lax.map` and the like."""
+    jax.tree_util.register_pytree_node(cls, flatten, unflatten)

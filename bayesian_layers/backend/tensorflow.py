@@ -1,0 +1,87 @@
+"""The backend functions on TensorFlow."""
+
+import math
+
+import keras
+import tensorflow as tf
+
+from bayesian_layers.backend.seeds import key_data
+
+digamma = tf.math.digamma
+gammainc = tf.math.igamma
+gammaincc = tf.math.igammac
+lgamma = tf.math.lgamma
+ndtri = tf.math.ndtri
+
+
+def betainc(a, b, x):
+    """Regularized incomplete beta function; differentiable with respect to `x`."""
+    # TensorFlow's gradient for a and b is None, which trains as a silent zero.
+    message = "TensorFlow has no gradient of `betainc` with respect to `a` and `b`."
+    a, b = undifferentiable(a, message), undifferentiable(b, message)
+    return tf.math.betainc(a, b, x)
+
+
+@tf.custom_gradient
+def log_ndtr(x):
+    """Logarithm of the standard normal distribution function, right in both tails."""
+    # Abramowitz and Stegun 26.2.12; its terms are below the precision of `x.dtype`
+    # from the switch on.
+    switch = 20.0 if x.dtype == tf.float64 else 10.0
+    tail = tf.minimum(x, -switch)
+    inverse_square = 1.0 / tf.square(tail)
+    series = tf.zeros_like(x)
+    for factor in (11.0, 9.0, 7.0, 5.0, 3.0, 1.0):
+        series = -factor * inverse_square * (1.0 + series)
+    log_tail = (
+        -0.5 * tf.square(tail)
+        - tf.math.log(-tail)
+        - 0.5 * math.log(2.0 * math.pi)
+        + tf.math.log1p(series)
+    )
+    half = 0.5 * tf.math.erfc(tf.abs(tf.maximum(x, -switch)) / math.sqrt(2.0))
+    body = tf.where(x > 0.0, tf.math.log1p(-half), tf.math.log(half))
+    result = tf.where(x < -switch, log_tail, body)
+
+    def gradient(upstream):
+        log_density = -0.5 * tf.square(x) - 0.5 * math.log(2.0 * math.pi)
+        return upstream * tf.exp(log_density - log_ndtr(x))
+
+    return result, gradient
+
+
+def random_gamma(shape, concentration, dtype, seed):
+    """Standard gamma noise, with implicit gradients to the concentration."""
+    return keras.random.gamma(shape, concentration, dtype=dtype, seed=seed)
+
+
+def random_poisson(shape, rate, dtype, seed):
+    """Poisson counts."""
+    return tf.random.stateless_poisson(shape, key_data(seed), rate, dtype=dtype)
+
+
+def undifferentiable(x, message):
+    """The identity, whose differentiation raises a `ValueError`."""
+
+    @tf.custom_gradient
+    def identity(x):
+        def gradient(upstream):
+            raise ValueError(message)
+
+        return tf.identity(x), gradient
+
+    return identity(x)
+
+
+def is_concrete(x):
+    """Whether `x` is an eager tensor rather than a symbolic one."""
+    return tf.is_tensor(x) and not tf.is_symbolic_tensor(x)
+
+
+def static_shape(shape):
+    """A shape as the shape of a tensor of this backend: a `tf.TensorShape`."""
+    return tf.TensorShape(shape)
+
+
+def register_pytree(cls, flatten, unflatten):
+    """Does nothing: `tf.function` passes Python objects through as they are."""

@@ -1,0 +1,117 @@
+"""The backend functions on PyTorch."""
+
+import torch
+
+from bayesian_layers.backend.seeds import key_data
+
+digamma = torch.special.digamma
+gammainc = torch.special.gammainc
+gammaincc = torch.special.gammaincc
+lgamma = torch.special.gammaln
+log_ndtr = torch.special.log_ndtr
+ndtri = torch.special.ndtri
+
+
+def betainc(a, b, x):
+    """Regularized incomplete beta function, by its continued fraction.
+
+    PyTorch has none. The fraction (DLMF 8.17.22) converges fast where
+    x < (a + 1) / (a + b + 2); elsewhere I_x(a, b) = 1 - I_{1-x}(b, a) is used.
+    """
+    a, b, x = torch.broadcast_tensors(a, b, x)
+    inside = (x > 0.0) & (x < 1.0)
+    safe = torch.where(inside, x, 0.5)
+    swap = safe > (a + 1.0) / (a + b + 2.0)
+    p, q = torch.where(swap, b, a), torch.where(swap, a, b)
+    y = torch.where(swap, 1.0 - safe, safe)
+    log_front = (
+        p * torch.log(y)
+        + q * torch.log1p(-y)
+        - torch.log(p)
+        - (lgamma(p) + lgamma(q) - lgamma(p + q))
+    )
+    fraction = torch.exp(log_front) / _beta_continued_fraction(p, q, y)
+    result = torch.where(swap, 1.0 - fraction, fraction)
+    return torch.where(inside, result, (x >= 1.0).to(result.dtype))
+
+
+def _beta_continued_fraction(a, b, x):
+    """1 + d1/(1 + d2/(1 + ...)) of DLMF 8.17.22, by the modified Lentz method."""
+    tiny = torch.finfo(x.dtype).tiny * 1e4
+
+    def away_from_zero(t):
+        return torch.where(torch.abs(t) < tiny, tiny, t)
+
+    result = torch.ones_like(x)
+    numerator, denominator = torch.ones_like(x), torch.zeros_like(x)
+    # The number of terms needed grows with the square root of the parameters.
+    for m in range(2000):
+        for d in _beta_coefficients(a, b, x, m):
+            denominator = 1.0 / away_from_zero(1.0 + d * denominator)
+            numerator = away_from_zero(1.0 + d / numerator)
+            change = numerator * denominator
+            result = result * change
+        if torch.all(torch.abs(change - 1.0) < torch.finfo(x.dtype).eps):
+            break
+    return result
+
+
+def _beta_coefficients(a, b, x, m):
+    """The coefficients d_{2m} (none for m = 0) and d_{2m+1}."""
+    odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+    even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+    return (odd,) if m == 0 else (even, odd)
+
+
+def _generator(seed, device):
+    if device.type == "meta":
+        return None
+    first, second = key_data(seed).tolist()
+    return torch.Generator(device=device).manual_seed(first << 31 | second)
+
+
+def random_gamma(shape, concentration, dtype, seed):
+    """Standard gamma noise, with implicit gradients to the concentration."""
+    concentration = torch.broadcast_to(concentration, shape)
+    generator = _generator(seed, concentration.device)
+    return torch._standard_gamma(concentration, generator=generator)
+
+
+def random_poisson(shape, rate, dtype, seed):
+    """Poisson counts."""
+    rate = torch.broadcast_to(rate, shape).detach()
+    return torch.poisson(rate, generator=_generator(seed, rate.device))
+
+
+def undifferentiable(x, message):
+    """The identity, whose differentiation raises a `ValueError`."""
+
+    class Identity(torch.autograd.Function):
+        @staticmethod
+        def forward(context, x):
+            return x.view_as(x)
+
+        @staticmethod
+        def backward(context, upstream):
+            raise ValueError(message)
+
+    return Identity.apply(x)
+
+
+def is_concrete(x):
+    """Whether `x` is a tensor with numbers in it, outside of `torch.compile`."""
+    return (
+        isinstance(x, torch.Tensor)
+        and not x.is_meta
+        and not torch.compiler.is_compiling()
+        and not torch._C._functorch.is_functorch_wrapped_tensor(x)
+    )
+
+
+def static_shape(shape):
+    """A shape as the shape of a tensor of this backend: a `torch.Size`."""
+    return torch.Size(shape)
+
+
+def register_pytree(cls, flatten, unflatten):
+    """Does nothing: PyTorch runs eagerly and passes Python objects as they are."""

@@ -1,0 +1,95 @@
+"""The beta distribution."""
+
+import numpy as np
+from keras import ops
+
+from bayesian_layers import backend
+from bayesian_layers.distributions import constraints, noise
+from bayesian_layers.distributions.distribution import Distribution, register
+from bayesian_layers.distributions.functions import betaln, tiny, xlogy
+
+
+@register
+class Beta(Distribution):
+    """The beta distribution on the unit interval.
+
+    p(x) = x**(concentration1 - 1) * (1 - x)**(concentration0 - 1)
+           / B(concentration1, concentration0)
+
+    Samples are differentiable with respect to both parameters and strictly between
+    zero and one. The mode is NaN unless both concentrations are above one.
+
+    Args:
+        concentration1: The exponent of `x` plus one, positive.
+        concentration0: The exponent of `1 - x` plus one, positive.
+
+    Example:
+    >>> beta = bl.distributions.Beta(concentration1=2.0, concentration0=3.0)
+    >>> round(float(beta.mean()), 4)
+    0.4
+    """
+
+    parameters = {
+        "concentration1": constraints.positive,
+        "concentration0": constraints.positive,
+    }
+    support = constraints.unit_interval
+
+    def __init__(self, concentration1, concentration0):
+        super().__init__(concentration1=concentration1, concentration0=concentration0)
+
+    def _total(self):
+        return self.concentration1 + self.concentration0
+
+    def _sample(self, sample_shape, seed):
+        shape = self._sample_shape(sample_shape)
+        seed1, seed0 = noise.split(seed, 2)
+        log1 = noise.log_gamma(shape, self.concentration1, self.dtype, seed1)
+        log0 = noise.log_gamma(shape, self.concentration0, self.dtype, seed0)
+        below_one = 1.0 - float(np.finfo(self.dtype).epsneg)
+        return ops.clip(ops.sigmoid(log1 - log0), tiny(self.dtype), below_one)
+
+    def _log_prob(self, value):
+        return (
+            xlogy(self.concentration1 - 1.0, value)
+            + xlogy(self.concentration0 - 1.0, 1.0 - value)
+            - betaln(self.concentration1, self.concentration0)
+        )
+
+    def _tail(self, first, second, value):
+        x = ops.clip(value, 0.0, 1.0)
+        shape = ops.shape(x + first + second)
+        return backend.betainc(
+            *(ops.broadcast_to(t, shape) for t in (first, second, x))
+        )
+
+    def _cdf(self, value):
+        return self._tail(self.concentration1, self.concentration0, value)
+
+    def _log_survival(self, value):
+        return ops.log(
+            self._tail(self.concentration0, self.concentration1, 1.0 - value)
+        )
+
+    def _mean(self):
+        return self.concentration1 / self._total()
+
+    def _variance(self):
+        mean, total = self._mean(), self._total()
+        return mean * (self.concentration0 / total) / (total + 1.0)
+
+    def _mode(self):
+        above1, above0 = self.concentration1 - 1.0, self.concentration0 - 1.0
+        interior = ops.logical_and(above1 > 0.0, above0 > 0.0)
+        return ops.where(
+            interior, above1 / ops.where(interior, above1 + above0, 1.0), np.nan
+        )
+
+    def _entropy(self):
+        a, b, total = self.concentration1, self.concentration0, self._total()
+        return (
+            betaln(a, b)
+            - (a - 1.0) * backend.digamma(a)
+            - (b - 1.0) * backend.digamma(b)
+            + (total - 2.0) * backend.digamma(total)
+        )

@@ -1,0 +1,84 @@
+"""The binomial distribution."""
+
+import keras
+from keras import ops
+
+from bayesian_layers import backend
+from bayesian_layers.distributions import constraints
+from bayesian_layers.distributions.distribution import register
+from bayesian_layers.distributions.functions import multiply_no_nan
+from bayesian_layers.distributions.logits_or_probs import BinaryLogitsOrProbs
+
+
+@register
+class Binomial(BinaryLogitsOrProbs):
+    """The distribution of the number of successes in `total_count` trials.
+
+    P(k) = total_count! / (k! (total_count - k)!) * p**k * (1 - p)**(total_count - k)
+
+    Args:
+        total_count: The number of trials, a nonnegative whole number.
+        logits: log(p / (1 - p)), real. Give this or `probs`.
+        probs: The probability p of success.
+
+    Example:
+    >>> binomial = bl.distributions.Binomial(total_count=4.0, probs=0.5)
+    >>> round(float(binomial.prob(2.0)), 4)
+    0.375
+    """
+
+    parameters = {
+        "total_count": constraints.nonnegative_integer,
+        "logits": constraints.real,
+        "probs": constraints.unit_interval,
+    }
+
+    def __init__(self, total_count, logits=None, probs=None):
+        super().__init__(logits, probs, total_count=total_count)
+
+    @property
+    def support(self):
+        """The whole numbers from 0 to `total_count`."""
+        return constraints.IntegerInterval(0, self.total_count)
+
+    def _sample(self, sample_shape, seed):
+        shape = self._sample_shape(sample_shape)
+        count = ops.broadcast_to(self.total_count, shape)
+        probs = ops.stop_gradient(ops.broadcast_to(self.probs, shape))
+        # Samplers are poor at p near 1: failures are drawn there instead.
+        flip = probs > 0.5
+        rarer = ops.where(flip, 1.0 - probs, probs)
+        drawn = keras.random.binomial(shape, count, rarer, dtype=self.dtype, seed=seed)
+        return ops.where(flip, count - drawn, drawn) + 0.0 * ops.mean(self.probs)
+
+    def _log_prob(self, value):
+        log_failure, log_success = self._log_probs()
+        rest = self.total_count - value
+        return (
+            backend.lgamma(self.total_count + 1.0)
+            - backend.lgamma(value + 1.0)
+            - backend.lgamma(rest + 1.0)
+            + multiply_no_nan(value, log_success)
+            + multiply_no_nan(rest, log_failure)
+        )
+
+    def _cdf(self, value):
+        count, k, probs = (
+            t + ops.zeros_like(value + self.total_count + self.probs)
+            for t in (self.total_count, ops.floor(value), self.probs)
+        )
+        inside = ops.logical_and(k >= 0.0, k < count)
+        k = ops.where(inside, k, 0.0)
+        rest = ops.where(inside, count - k, 1.0)
+        result = backend.betainc(rest, k + 1.0, 1.0 - probs)
+        return ops.where(inside, result, ops.cast(k + count <= value, self.dtype))
+
+    def _mean(self):
+        return self.total_count * self.probs
+
+    def _variance(self):
+        return self._mean() * (1.0 - self.probs)
+
+    def _mode(self):
+        mode = ops.floor((self.total_count + 1.0) * self.probs)
+        return ops.minimum(mode, self.total_count)

@@ -1,0 +1,205 @@
+"""Sets of values: what a parameter may be, and where a distribution has its mass.
+
+A constraint is data. A distribution lists one for each of its parameters, and its
+`support` is one; the base class validates parameters, guards `log_prob` outside the
+support, and knows the shapes of parameters, from these objects alone.
+"""
+
+from keras import ops
+
+
+class Constraint:
+    """A set of values, of which the last `event_rank` axes are one member."""
+
+    event_rank = 0
+    description = ""
+
+    def check(self, value):
+        """Returns, elementwise over the leading axes, whether `value` is a member."""
+        raise NotImplementedError
+
+    def project(self, value):
+        """Returns `value` where it is a member and some member where it is not."""
+        raise NotImplementedError
+
+    def __repr__(self):
+        return self.description
+
+
+class _Real(Constraint):
+    description = "real"
+
+    def check(self, value):
+        return ops.equal(value, value)
+
+    def project(self, value):
+        return value
+
+
+class _GreaterThan(Constraint):
+    def __init__(self, low, description=None):
+        # `low` may be a tensor: it is put into words only when asked for.
+        self.low = low
+        self.description = description
+
+    def check(self, value):
+        return ops.greater(value, self.low)
+
+    def project(self, value):
+        return ops.where(self.check(value), value, self.low + 1)
+
+
+class AtLeast(_GreaterThan):
+    """The numbers from `low` upwards, `low` included."""
+
+    def check(self, value):
+        """Returns whether `value >= low`."""
+        return ops.greater_equal(value, self.low)
+
+    def __repr__(self):
+        return self.description or f"at least {self.low}"
+
+
+class Interval(Constraint):
+    """The numbers from `low` to `high`, both included."""
+
+    def __init__(self, low, high, description=None):
+        self.low = low
+        self.high = high
+        self.description = description
+
+    def check(self, value):
+        """Returns whether `low <= value <= high`."""
+        return ops.logical_and(
+            ops.greater_equal(value, self.low), ops.less_equal(value, self.high)
+        )
+
+    def project(self, value):
+        """Returns the nearest number of the interval."""
+        return ops.minimum(ops.maximum(value, self.low), self.high)
+
+    def __repr__(self):
+        return self.description or f"in [{self.low}, {self.high}]"
+
+
+class IntegerInterval(Interval):
+    """The whole numbers from `low` to `high`, both included."""
+
+    def check(self, value):
+        """Returns whether `value` is whole and `low <= value <= high`."""
+        return ops.logical_and(super().check(value), ops.equal(value, ops.round(value)))
+
+    def project(self, value):
+        """Returns the nearest whole number of the interval."""
+        return super().project(ops.round(value))
+
+
+class _NonnegativeInteger(Constraint):
+    description = "a nonnegative whole number"
+
+    def check(self, value):
+        return ops.logical_and(
+            ops.greater_equal(value, 0), ops.equal(value, ops.round(value))
+        )
+
+    def project(self, value):
+        return ops.maximum(ops.round(value), 0)
+
+
+class _Simplex(Constraint):
+    event_rank = 1
+    description = "nonnegative along the last axis, with sum one"
+
+    def check(self, value):
+        total = ops.sum(value, axis=-1)
+        close = ops.less(ops.abs(total - 1.0), 1e-3)
+        return ops.logical_and(close, ops.all(ops.greater_equal(value, 0.0), axis=-1))
+
+    def project(self, value):
+        inside = ops.expand_dims(self.check(value), -1)
+        return ops.where(inside, value, 1.0 / value.shape[-1])
+
+
+class _OneHot(Constraint):
+    event_rank = 1
+    description = "one-hot along the last axis"
+
+    def check(self, value):
+        bits = ops.logical_or(ops.equal(value, 0.0), ops.equal(value, 1.0))
+        one = ops.equal(ops.sum(value, axis=-1), 1.0)
+        return ops.logical_and(one, ops.all(bits, axis=-1))
+
+    def project(self, value):
+        return value
+
+
+class Counts(Constraint):
+    """Vectors of nonnegative whole numbers whose sum is `total`."""
+
+    event_rank = 1
+
+    def __init__(self, total):
+        self.total = total
+        self.description = "whole, nonnegative along the last axis, with the given sum"
+
+    def check(self, value):
+        """Returns whether each vector is whole, nonnegative and has the sum."""
+        whole = nonnegative_integer.check(value)
+        return ops.logical_and(
+            ops.all(whole, axis=-1), ops.equal(ops.sum(value, axis=-1), self.total)
+        )
+
+    def project(self, value):
+        """Returns nonnegative whole numbers; their sum is left as it is."""
+        return nonnegative_integer.project(value)
+
+
+class _LowerTriangular(Constraint):
+    event_rank = 2
+    description = "a lower triangular matrix with positive diagonal"
+
+    def check(self, value):
+        diagonal = ops.diagonal(value, axis1=-2, axis2=-1)
+        lower = ops.equal(value, ops.tril(value))
+        return ops.logical_and(
+            ops.all(lower, axis=(-2, -1)), ops.all(ops.greater(diagonal, 0.0), axis=-1)
+        )
+
+    def project(self, value):
+        inside = self.check(value)[..., None, None]
+        size = value.shape[-1]
+        return ops.where(inside, value, ops.eye(size, dtype=value.dtype))
+
+
+class Elementwise(Constraint):
+    """Arrays of which each element is in `constraint`, as one value of some rank."""
+
+    def __init__(self, constraint, event_rank):
+        self.constraint = constraint
+        self.event_rank = event_rank
+        self.description = f"{constraint!r} in each element"
+
+    def check(self, value):
+        """Returns whether all elements of each array are in the constraint."""
+        inside = self.constraint.check(value)
+        axes = tuple(range(-self.event_rank + self.constraint.event_rank, 0))
+        return ops.all(inside, axis=axes) if axes else inside
+
+    def project(self, value):
+        """Returns `value` with each element projected."""
+        return self.constraint.project(value)
+
+
+real = _Real()
+positive = _GreaterThan(0, "positive")
+nonnegative = AtLeast(0, "nonnegative")
+unit_interval = Interval(0.0, 1.0)
+boolean = IntegerInterval(0, 1, "0 or 1")
+
+nonnegative_integer = _NonnegativeInteger()
+simplex = _Simplex()
+one_hot = _OneHot()
+lower_triangular = _LowerTriangular()
+real_vector = Elementwise(real, 1)
+positive_vector = Elementwise(positive, 1)
+real_matrix = Elementwise(real, 2)

@@ -1,0 +1,81 @@
+"""The inverse gamma distribution."""
+
+import numpy as np
+from keras import ops
+
+from bayesian_layers import backend
+from bayesian_layers.distributions import constraints, noise
+from bayesian_layers.distributions.distribution import Distribution, register
+from bayesian_layers.distributions.functions import tiny
+
+
+@register
+class InverseGamma(Distribution):
+    """The distribution of 1 / x for gamma distributed x.
+
+    p(x) = scale**concentration * x**(-concentration - 1) * exp(-scale / x)
+           / Gamma(concentration) for x > 0
+
+    The mean is infinite for `concentration <= 1`, the variance for
+    `concentration <= 2`.
+
+    Args:
+        concentration: The shape, positive.
+        scale: The scale, positive. Defaults to one.
+
+    Example:
+    >>> inverse_gamma = bl.distributions.InverseGamma(concentration=3.0, scale=4.0)
+    >>> round(float(inverse_gamma.mean()), 4)
+    2.0
+    """
+
+    parameters = {"concentration": constraints.positive, "scale": constraints.positive}
+    support = constraints.positive
+
+    def __init__(self, concentration, scale=1.0):
+        super().__init__(concentration=concentration, scale=scale)
+
+    def _sample(self, sample_shape, seed):
+        shape = self._sample_shape(sample_shape)
+        log_gamma = noise.log_gamma(shape, self.concentration, self.dtype, seed)
+        sample = ops.exp(ops.log(self.scale) - log_gamma)
+        return ops.clip(sample, tiny(self.dtype), float(np.finfo(self.dtype).max))
+
+    def _log_prob(self, value):
+        return (
+            self.concentration * ops.log(self.scale)
+            - (self.concentration + 1.0) * ops.log(value)
+            - self.scale / value
+            - backend.lgamma(self.concentration)
+        )
+
+    def _inverted(self, value):
+        """Both arguments of the incomplete gamma function, of one shape."""
+        x = self.scale / ops.maximum(value, tiny(self.dtype))
+        return ops.broadcast_to(self.concentration, ops.shape(x)), x
+
+    def _cdf(self, value):
+        return ops.where(value > 0.0, backend.gammaincc(*self._inverted(value)), 0.0)
+
+    def _log_survival(self, value):
+        log_tail = ops.log(backend.gammainc(*self._inverted(value)))
+        return ops.where(value > 0.0, log_tail, 0.0)
+
+    def _mean(self):
+        excess = self.concentration - 1.0
+        finite = self.scale / ops.where(excess > 0.0, excess, 1.0)
+        return ops.where(excess > 0.0, finite, np.inf)
+
+    def _variance(self):
+        excess = self.concentration - 2.0
+        finite = ops.square(self.mean()) / ops.where(excess > 0.0, excess, 1.0)
+        return ops.where(excess > 0.0, finite, np.inf)
+
+    def _mode(self):
+        return self.scale / (self.concentration + 1.0)
+
+    def _entropy(self):
+        a = self.concentration
+        return (
+            a + ops.log(self.scale) + backend.lgamma(a) - (1.0 + a) * backend.digamma(a)
+        )

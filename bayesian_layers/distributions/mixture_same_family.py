@@ -1,0 +1,157 @@
+"""Mixtures of distributions of one family."""
+
+from keras import ops
+
+from bayesian_layers.distributions import constraints, noise, shapes
+from bayesian_layers.distributions.categorical import Categorical
+from bayesian_layers.distributions.distribution import Distribution, register
+
+
+@register
+class MixtureSameFamily(Distribution):
+    """A mixture of k distributions of one family.
+
+    p(x) = sum_i P(i) p_i(x)
+
+    A sample depends on the choice of a component, which has no gradient: its
+    differentiation raises. `log_prob` is differentiable in everything.
+
+    Args:
+        mixture_distribution: A `Categorical` over the k components, of batch shape
+            `[...]`.
+        components_distribution: Distributions with the components on the last batch
+            axis, of batch shape `[..., k]`.
+
+    Example:
+    >>> mixture = bl.distributions.MixtureSameFamily(
+    ...     bl.distributions.Categorical(probs=[0.25, 0.75]),
+    ...     bl.distributions.Normal(loc=[-1.0, 1.0], scale=[0.1, 0.1]),
+    ... )
+    >>> round(float(mixture.mean()), 4)
+    0.5
+    """
+
+    reparameterized = False
+
+    def __init__(self, mixture_distribution, components_distribution):
+        if not isinstance(mixture_distribution, Categorical):
+            raise ValueError(
+                "MixtureSameFamily expects `mixture_distribution` to be a Categorical. "
+                f"Received: mixture_distribution={mixture_distribution}"
+            )
+        components = components_distribution.batch_shape
+        if components[-1:] != (mixture_distribution.num_categories,):
+            raise ValueError(
+                "MixtureSameFamily expects the last batch axis of "
+                "`components_distribution` to have the length of the mixture. "
+                f"Received: {mixture_distribution.num_categories} components and "
+                f"components_distribution.batch_shape={components}"
+            )
+        super().__init__(
+            mixture_distribution=mixture_distribution,
+            components_distribution=components_distribution,
+        )
+
+    @property
+    def mixture_distribution(self):
+        """The distribution of the component."""
+        return self._arguments["mixture_distribution"]
+
+    @property
+    def components_distribution(self):
+        """The distributions that are mixed."""
+        return self._arguments["components_distribution"]
+
+    @property
+    def parameter_dtype(self):
+        """As the components."""
+        return self.components_distribution.parameter_dtype
+
+    @property
+    def dtype(self):
+        """As the components."""
+        return self.components_distribution.dtype
+
+    @property
+    def support(self):
+        """The real line: what is outside of a component's support has density zero."""
+        rank = self.components_distribution.support.event_rank
+        return constraints.Elementwise(constraints.real, rank)
+
+    @property
+    def batch_shape(self):
+        """The batch axes of the components but the last."""
+        return shapes.broadcast(
+            self.mixture_distribution.batch_shape,
+            self.components_distribution.batch_shape[:-1],
+        )
+
+    @property
+    def event_shape(self):
+        """As the components."""
+        return self.components_distribution.event_shape
+
+    def _dynamic_batch_shape(self):
+        return shapes.broadcast(
+            self.mixture_distribution._dynamic_batch_shape(),
+            self.components_distribution._dynamic_batch_shape()[:-1],
+        )
+
+    def _component_axis(self):
+        return -1 - len(self.event_shape)
+
+    def _mix(self, log_values):
+        log_probs = self.mixture_distribution._log_probs()
+        return ops.logsumexp(log_probs + log_values, axis=-1)
+
+    def _expand(self, value):
+        return ops.expand_dims(value, self._component_axis())
+
+    def _average(self, values):
+        weights = self.mixture_distribution.probs
+        weights = ops.reshape(
+            weights, ops.shape(weights) + (1,) * len(self.event_shape)
+        )
+        return ops.sum(weights * values, axis=self._component_axis())
+
+    def _sample(self, sample_shape, seed):
+        choice_seed, component_seed = noise.split(seed, 2)
+        batch = self._dynamic_batch_shape()
+        size = self.mixture_distribution.num_categories
+        choice = self.mixture_distribution._sample(sample_shape, choice_seed)
+        chosen = ops.one_hot(choice, size, dtype="bool")
+        chosen = ops.reshape(chosen, ops.shape(chosen) + (1,) * len(self.event_shape))
+        components = self.components_distribution._sample(sample_shape, component_seed)
+        picked = ops.where(chosen, components, ops.zeros_like(components))
+        picked = ops.cast(ops.sum(picked, axis=self._component_axis()), self.dtype)
+        shape = (*sample_shape, *batch, *self.event_shape)
+        return ops.broadcast_to(picked, shape)
+
+    def log_prob(self, value):
+        """Log of the density or probability; -inf where no component has any."""
+        value = self._expand(self._standardize_value(value))
+        return self._mix(self.components_distribution.log_prob(value))
+
+    def _cdf(self, value):
+        return self._average(self.components_distribution._cdf(self._expand(value)))
+
+    def _log_cdf(self, value):
+        return self._mix(self.components_distribution._log_cdf(self._expand(value)))
+
+    def _log_survival(self, value):
+        return self._mix(
+            self.components_distribution._log_survival(self._expand(value))
+        )
+
+    def _log_interval(self, low, high):
+        # Mixed after the difference: between two components it would cancel.
+        low, high = self._expand(low), self._expand(high)
+        return self._mix(self.components_distribution._log_interval(low, high))
+
+    def _mean(self):
+        return self._average(self.components_distribution.mean())
+
+    def _variance(self):
+        components = self.components_distribution
+        deviation = components.mean() - self._expand(self._mean())
+        return self._average(components.variance() + ops.square(deviation))

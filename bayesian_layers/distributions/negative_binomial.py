@@ -1,0 +1,78 @@
+"""The negative binomial distribution."""
+
+from keras import ops
+
+from bayesian_layers import backend
+from bayesian_layers.distributions import constraints, noise
+from bayesian_layers.distributions.distribution import register
+from bayesian_layers.distributions.functions import multiply_no_nan
+from bayesian_layers.distributions.logits_or_probs import BinaryLogitsOrProbs
+
+
+@register
+class NegativeBinomial(BinaryLogitsOrProbs):
+    """The distribution of the number of successes before `total_count` failures.
+
+    P(k) = Gamma(k + n) / (k! Gamma(n)) * p**k * (1 - p)**n, with n = total_count
+
+    It is a Poisson distribution whose rate is gamma distributed; n may be any
+    positive number.
+
+    Args:
+        total_count: The number n of failures, positive.
+        logits: log(p / (1 - p)), real. Give this or `probs`.
+        probs: The probability p of success, below one.
+
+    Example:
+    >>> negative_binomial = bl.distributions.NegativeBinomial(3.0, probs=0.25)
+    >>> round(float(negative_binomial.mean()), 4)
+    1.0
+    """
+
+    parameters = {
+        "total_count": constraints.positive,
+        "logits": constraints.real,
+        "probs": constraints.unit_interval,
+    }
+    support = constraints.nonnegative_integer
+
+    def __init__(self, total_count, logits=None, probs=None):
+        super().__init__(logits, probs, total_count=total_count)
+
+    def _odds(self):
+        log_failure, log_success = self._log_probs()
+        return ops.exp(log_success - log_failure)
+
+    def _sample(self, sample_shape, seed):
+        shape = self._sample_shape(sample_shape)
+        gamma_seed, poisson_seed = noise.split(seed, 2)
+        log_gamma = noise.log_gamma(shape, self.total_count, self.dtype, gamma_seed)
+        rate = self._odds() * ops.exp(log_gamma)
+        return backend.random_poisson(shape, rate, self.dtype, poisson_seed)
+
+    def _log_prob(self, value):
+        log_failure, log_success = self._log_probs()
+        return (
+            backend.lgamma(self.total_count + value)
+            - backend.lgamma(value + 1.0)
+            - backend.lgamma(self.total_count)
+            + multiply_no_nan(value, log_success)
+            + multiply_no_nan(self.total_count, log_failure)
+        )
+
+    def _cdf(self, value):
+        count, k, probs = (
+            t + ops.zeros_like(value + self.total_count + self.probs)
+            for t in (self.total_count, ops.floor(value), self.probs)
+        )
+        tail = backend.betainc(count, ops.maximum(k, 0.0) + 1.0, 1.0 - probs)
+        return ops.where(k >= 0.0, tail, 0.0)
+
+    def _mean(self):
+        return self.total_count * self._odds()
+
+    def _variance(self):
+        return self._mean() * (1.0 + self._odds())
+
+    def _mode(self):
+        return ops.floor(ops.maximum(self.total_count - 1.0, 0.0) * self._odds())

@@ -1,0 +1,44 @@
+"""Sources of randomness: what `keras.random` gives, made safe to transform."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from bayesian_layers import backend
+
+
+def split(seed, count):
+    """Returns `count` seeds for draws that must be independent of each other.
+
+    A `SeedGenerator` moves on at each draw and `None` is fresh at each, so both serve
+    as they are. An integer would give the same noise each time; it is spread out.
+    """
+    if not isinstance(seed, int):
+        return [seed] * count
+    states = np.random.SeedSequence(seed % 2**64).generate_state(count)
+    return [int(state) & 0x7FFFFFFF for state in states]
+
+
+def normal(shape, dtype, seed):
+    """Standard normal noise."""
+    return keras.random.normal(shape, dtype=dtype, seed=seed)
+
+
+def uniform(shape, dtype, seed):
+    """Uniform noise strictly between 0 and 1, by half a step of its resolution."""
+    step = float(np.finfo(dtype).epsneg)
+    noise = keras.random.uniform(shape, dtype=dtype, seed=seed)
+    return ops.clip(noise + step, step, 1.0 - step)
+
+
+def log_gamma(shape, concentration, dtype, seed):
+    """The logarithm of standard gamma noise, differentiable in the concentration.
+
+    For small concentrations the noise itself underflows. Its logarithm does not:
+    if g ~ Gamma(a + 1) and u ~ Uniform(0, 1), then g * u**(1 / a) ~ Gamma(a).
+    """
+    gamma_seed, uniform_seed = split(seed, 2)
+    boosted = backend.random_gamma(shape, concentration + 1.0, dtype, gamma_seed)
+    return (
+        ops.log(boosted) + ops.log(uniform(shape, dtype, uniform_seed)) / concentration
+    )

@@ -1,0 +1,90 @@
+"""Student's t distribution."""
+
+import math
+
+import numpy as np
+from keras import ops
+
+from bayesian_layers import backend
+from bayesian_layers.distributions import constraints, noise
+from bayesian_layers.distributions.distribution import Distribution, register
+from bayesian_layers.distributions.functions import LOG_2, betaln
+from bayesian_layers.distributions.location_scale import LocationScale
+
+
+@register
+class StudentT(LocationScale):
+    """Student's t distribution, with location and scale.
+
+    p(x) = (1 + z**2 / df)**(-(df + 1) / 2) / (scale * sqrt(df) * B(1/2, df/2)),
+    where z = (x - loc) / scale.
+
+    The mean is NaN for `df <= 1`; the variance is infinite for `1 < df <= 2` and NaN
+    below.
+
+    Args:
+        df: Degrees of freedom, positive.
+        loc: The median, real.
+        scale: The scale, positive. Not the standard deviation.
+
+    Example:
+    >>> student = bl.distributions.StudentT(df=4.0, loc=0.0, scale=1.0)
+    >>> round(float(student.variance()), 4)
+    2.0
+    """
+
+    parameters = {"df": constraints.positive, **LocationScale.parameters}
+
+    def __init__(self, df, loc, scale):
+        Distribution.__init__(self, df=df, loc=loc, scale=scale)
+
+    def _standard_sample(self, shape, seed):
+        normal_seed, gamma_seed = noise.split(seed, 2)
+        z = noise.normal(shape, self.dtype, normal_seed)
+        log_chi_square = LOG_2 + noise.log_gamma(
+            shape, 0.5 * self.df, self.dtype, gamma_seed
+        )
+        return z * ops.exp(0.5 * (ops.log(self.df) - log_chi_square))
+
+    def _standard_log_prob(self, z):
+        half = 0.5 * self.df
+        return (
+            -(half + 0.5) * ops.log1p(ops.square(z) / self.df)
+            - 0.5 * ops.log(self.df)
+            - self._log_beta(half)
+        )
+
+    def _log_beta(self, half):
+        """log B(1/2, df/2); for large df, where lgamma cancels, by its expansion."""
+        large = half > 1e3
+        expansion = 0.5 * math.log(math.pi) - 0.5 * ops.log(half) + 0.125 / half
+        exact = betaln(ops.where(large, 1.0, half), ops.full_like(half, 0.5))
+        return ops.where(large, expansion, exact)
+
+    def _standard_cdf(self, z):
+        tail = 0.5 * self._two_sided_tail(z)
+        return ops.where(z < 0.0, tail, 1.0 - tail)
+
+    def _two_sided_tail(self, z):
+        half = ops.broadcast_to(0.5 * self.df, ops.shape(z + self.df))
+        x = self.df / (self.df + ops.square(z))
+        return backend.betainc(half, ops.full_like(half, 0.5), x)
+
+    def _log_survival(self, value):
+        return ops.log(self._standard_cdf(-self._standardize(value)))
+
+    def _mean(self):
+        return ops.where(self.df > 1.0, self.loc, np.nan)
+
+    def _standard_variance(self):
+        finite = self.df / ops.where(self.df > 2.0, self.df - 2.0, 1.0)
+        variance = ops.where(self.df > 2.0, finite, np.inf)
+        return ops.where(self.df > 1.0, variance, np.nan)
+
+    def _standard_entropy(self):
+        half = 0.5 * self.df
+        return (
+            (half + 0.5) * (backend.digamma(half + 0.5) - backend.digamma(half))
+            + 0.5 * ops.log(self.df)
+            + self._log_beta(half)
+        )

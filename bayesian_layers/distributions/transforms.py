@@ -1,0 +1,148 @@
+"""Invertible maps: the small ones that distributions are transformed by.
+
+The contract is that of the reversible layers: `transform(x)`, `transform.reverse(y)`
+and `transform.log_det_jacobian(x)` = log |det d transform(x) / dx|, at the input. Such
+an object, and an attribute `event_rank` that says how many trailing axes it acts on
+together (zero for elementwise maps), is all that `Transformed` needs.
+"""
+
+import math
+
+import keras
+from keras import ops
+
+from bayesian_layers.distributions.functions import LOG_2, logit
+
+register = keras.saving.register_keras_serializable("bayesian_layers.transforms")
+
+
+class Transform:
+    """Base of the elementwise, monotone maps.
+
+    A subclass writes `__call__`, `reverse` and `log_det_jacobian`.
+    """
+
+    event_rank = 0
+    increasing = True
+
+    def __call__(self, x):
+        raise NotImplementedError
+
+    def reverse(self, y):
+        """Returns the x with transform(x) = y."""
+        raise NotImplementedError
+
+    def log_det_jacobian(self, x):
+        """Returns log |d transform(x) / dx|, elementwise."""
+        raise NotImplementedError
+
+    def __eq__(self, other):
+        return type(self) is type(other) and self.get_config() == other.get_config()
+
+    def __hash__(self):
+        return hash((type(self), repr(self.get_config())))
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        return {}
+
+    @classmethod
+    def from_config(cls, config):
+        """Makes a transform from what `get_config` returned."""
+        return cls(**config)
+
+
+@register
+class Exp(Transform):
+    """The exponential: real numbers to positive ones."""
+
+    def __call__(self, x):
+        return ops.exp(x)
+
+    def reverse(self, y):
+        """Returns log(y)."""
+        return ops.log(y)
+
+    def log_det_jacobian(self, x):
+        """Returns x."""
+        return x
+
+
+@register
+class Softplus(Transform):
+    """log(1 + exp(x)): real numbers to positive ones, linear for large x."""
+
+    def __call__(self, x):
+        return ops.softplus(x)
+
+    def reverse(self, y):
+        """Returns log(exp(y) - 1), as y + log(1 - exp(-y))."""
+        return y + ops.log(-ops.expm1(-y))
+
+    def log_det_jacobian(self, x):
+        """Returns log sigmoid(x)."""
+        return ops.log_sigmoid(x)
+
+
+@register
+class Sigmoid(Transform):
+    """1 / (1 + exp(-x)): real numbers to the unit interval."""
+
+    def __call__(self, x):
+        return ops.sigmoid(x)
+
+    def reverse(self, y):
+        """Returns log(y / (1 - y))."""
+        return logit(y)
+
+    def log_det_jacobian(self, x):
+        """Returns log sigmoid(x) + log sigmoid(-x)."""
+        return ops.log_sigmoid(x) + ops.log_sigmoid(-x)
+
+
+@register
+class Tanh(Transform):
+    """The hyperbolic tangent: real numbers to (-1, 1)."""
+
+    def __call__(self, x):
+        return ops.tanh(x)
+
+    def reverse(self, y):
+        """Returns arctanh(y)."""
+        return ops.arctanh(y)
+
+    def log_det_jacobian(self, x):
+        """Returns log(1 - tanh(x)**2), which is log(4 sigmoid(2x) sigmoid(-2x))."""
+        return 2.0 * LOG_2 + ops.log_sigmoid(2.0 * x) + ops.log_sigmoid(-2.0 * x)
+
+
+@register
+class Affine(Transform):
+    """loc + scale * x, with a scale that is not zero."""
+
+    def __init__(self, loc=0.0, scale=1.0):
+        if not all(isinstance(value, (int, float)) for value in (loc, scale)):
+            raise ValueError(
+                "Affine expects `loc` and `scale` to be Python numbers. "
+                f"Received: loc={loc}, scale={scale}"
+            )
+        if scale == 0.0:
+            raise ValueError(f"Affine expects a nonzero scale. Received: scale={scale}")
+        self.loc = loc
+        self.scale = scale
+        self.increasing = scale > 0.0
+
+    def __call__(self, x):
+        return self.loc + self.scale * x
+
+    def reverse(self, y):
+        """Returns (y - loc) / scale."""
+        return (y - self.loc) / self.scale
+
+    def log_det_jacobian(self, x):
+        """Returns log |scale|."""
+        return math.log(abs(self.scale)) + ops.zeros_like(x)
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        return {"loc": self.loc, "scale": self.scale}

@@ -1,0 +1,187 @@
+"""A random variable: a tensor that knows its distribution."""
+
+import functools
+
+import keras
+import numpy as np
+from keras import ops
+
+from bayesian_layers import backend
+from bayesian_layers.distributions import shapes
+from bayesian_layers.distributions.distribution import Distribution
+from bayesian_layers.trace import draw, is_tracing
+
+
+class RandomVariable(keras.Variable):
+    """A tensor that knows its distribution: its value is one draw from it.
+
+    It can be used wherever Keras takes a tensor: in operators, `keras.ops`, layers,
+    losses and metrics, and in the backend's own functions; gradients flow through the
+    value to the distribution's parameters. The methods of the distribution are there
+    too.
+
+    The value is drawn when it is first read, and stays the same from then on. Where
+    handlers are in force (`bl.tape`, `bl.condition`, ...) it is drawn at once, so that
+    they see it.
+
+    It is a `keras.Variable` to Keras, which is how all backends come to accept it, but
+    it is no weight: it cannot be assigned to, nor made an attribute of a layer, which
+    would track it as one. Keep its `distribution` there instead.
+
+    Args:
+        distribution: A `bl.distributions.Distribution`.
+        value: The value, if it is known, of shape
+            `sample_shape + batch_shape + event_shape`.
+        sample_shape: Integer or tuple: how many independent draws it holds.
+        name: The name by which handlers know it.
+        seed: `None`, an integer or a `keras.random.SeedGenerator`.
+
+    Example:
+    >>> w = bl.RandomVariable(bl.distributions.Normal(0.0, 1.0), sample_shape=3, seed=1)
+    >>> ops.shape(2.0 * w)
+    (3,)
+    >>> round(float(w.stddev()), 4)
+    1.0
+    """
+
+    __array_priority__ = 1000  # NumPy arrays on the left leave operators to us.
+    __hash__ = object.__hash__
+
+    def __init__(self, distribution, value=None, sample_shape=(), name=None, seed=None):
+        self._set(distribution, shapes.standardize(sample_shape), name, seed)
+        self._drawn = None
+        if value is not None or is_tracing():
+            self._drawn = self._draw(value)
+
+    def _draw(self, value=None):
+        value = draw(
+            self._distribution,
+            name=self._name,
+            seed=self._seed,
+            sample_shape=self._sample_shape,
+            value=value,
+        )
+        return self._distribution.as_sample(value, self._sample_shape)
+
+    def _set(self, distribution, sample_shape, name, seed):
+        self._distribution = distribution
+        self._sample_shape = sample_shape
+        self._name = name
+        self._seed = seed
+        # What Keras asks a variable for.
+        self._path = name
+        self._autocast = False
+        self._regularizer = None
+        self._constraint = None
+
+    @classmethod
+    def of(cls, distribution, value, sample_shape=(), name=None):
+        """Makes a variable of a value as it is: not checked, and seen by no handler."""
+        variable = object.__new__(cls)
+        variable._set(distribution, sample_shape, name, None)
+        variable._drawn = value
+        return variable
+
+    @property
+    def distribution(self):
+        """The distribution."""
+        return self._distribution
+
+    @property
+    def value(self):
+        """The value: drawn when it is first read."""
+        if self._drawn is None:
+            # Of two threads that read first at the same time, both get one value.
+            vars(self).setdefault("_first", self._draw())
+            self._drawn = vars(self)["_first"]
+        return self._drawn
+
+    @property
+    def shape(self):
+        """The shape of the value; nothing is drawn to tell it."""
+        if self._drawn is not None:
+            return self._drawn.shape
+        return backend.static_shape(self._distribution.shape(self._sample_shape))
+
+    @property
+    def ndim(self):
+        """The number of axes of the value."""
+        return len(self.shape)
+
+    @property
+    def dtype(self):
+        """The dtype of the value, a string."""
+        if self._drawn is not None:
+            return keras.backend.standardize_dtype(self._drawn.dtype)
+        return self._distribution.dtype
+
+    @property
+    def trainable(self):
+        """Not there: Keras asks for it when it is about to track a weight."""
+        raise ValueError(
+            f"{self!r} cannot be an attribute of a Keras layer or model: it is a "
+            "value, and Keras would track and save it as a weight. Keep its `distribution` as "
+            "the attribute, and make the random variable in `call`."
+        )
+
+    def assign(self, value):
+        """Raises: a random variable is a value, not a place."""
+        raise ValueError(
+            f"{self!r} cannot be assigned to. Make a new one with `value=...`."
+        )
+
+    def numpy(self):
+        """Returns the value as a NumPy array."""
+        return ops.convert_to_numpy(self.value)
+
+    def __array__(self, dtype=None, copy=None):
+        value = self.numpy()
+        return value if dtype is None else value.astype(dtype)
+
+    def __repr__(self):
+        value = self._drawn
+        if value is None:
+            shown = "not drawn yet"
+        elif backend.is_concrete(value):
+            shown = np.array2string(ops.convert_to_numpy(value), threshold=20)
+        else:
+            shown = "traced"
+        name = "" if self._name is None else f" {self._name!r}"
+        return (
+            f"<RandomVariable{name} {type(self._distribution).__name__} "
+            f"shape={tuple(self.shape)} dtype={self.dtype} value={shown}>"
+        )
+
+
+def _delegate(method):
+    @functools.wraps(getattr(Distribution, method))
+    def call(self, *args, **kwargs):
+        return getattr(self._distribution, method)(*args, **kwargs)
+
+    return call
+
+
+for _method in (
+    "sample",
+    "log_prob",
+    "prob",
+    "mean",
+    "stddev",
+    "variance",
+    "mode",
+    "entropy",
+    "cdf",
+    "quantile",
+    "kl_divergence",
+):
+    setattr(RandomVariable, _method, _delegate(_method))
+
+
+backend.register_pytree(
+    RandomVariable,
+    lambda variable: (
+        (variable.value, variable.distribution),
+        (variable._sample_shape, variable._name),
+    ),
+    lambda aux, leaves: RandomVariable.of(leaves[1], leaves[0], *aux),
+)

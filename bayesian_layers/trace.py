@@ -1,0 +1,97 @@
+"""One message, one stack: every random value is made by `draw`.
+
+`draw(distribution, name, seed)` passes through a stack of tracers before anything is
+sampled. A tracer is a function `tracer(f, *args, **kwargs)` that is called in place of
+`f(*args, **kwargs)`; it may change the arguments, look at the result, or not call `f`
+at all. It calls `traceable(f)(*args, **kwargs)` to hand on to the tracer below it.
+"""
+
+import contextlib
+import contextvars
+import functools
+
+_stack = contextvars.ContextVar("bayesian_layers_tracers", default=())
+
+
+@contextlib.contextmanager
+def trace(tracer):
+    """Calls `tracer` in place of every traceable function inside of the block.
+
+    The stack belongs to the thread (and to the asynchronous task) that entered.
+
+    Args:
+        tracer: A function `tracer(f, *args, **kwargs)`.
+
+    Example:
+    >>> def double(f, *args, **kwargs):
+    ...     return 2.0 * bl.traceable(f)(*args, **kwargs)
+    >>> with bl.trace(double):
+    ...     x = bl.Deterministic(3.0)
+    >>> float(x)
+    6.0
+    """
+    token = _stack.set((*_stack.get(), tracer))
+    try:
+        yield
+    finally:
+        _stack.reset(token)
+
+
+@contextlib.contextmanager
+def get_next_tracer():
+    """Gives the innermost tracer, with the stack below it in force inside the block.
+
+    It is `None` where there is none.
+    """
+    stack = _stack.get()
+    token = _stack.set(stack[:-1])
+    try:
+        yield stack[-1] if stack else None
+    finally:
+        _stack.reset(token)
+
+
+def is_tracing():
+    """Whether there is any tracer."""
+    return bool(_stack.get())
+
+
+def traceable(f):
+    """Makes a function one that tracers are called in place of.
+
+    Example:
+    >>> @bl.traceable
+    ... def shift(x):
+    ...     return x + 1.0
+    >>> shift(1.0)
+    2.0
+    """
+
+    @functools.wraps(f)
+    def traced(*args, **kwargs):
+        with get_next_tracer() as tracer:
+            if tracer is None:
+                return f(*args, **kwargs)
+            return tracer(f, *args, **kwargs)
+
+    return traced
+
+
+@traceable
+def draw(distribution, *, name=None, seed=None, sample_shape=(), value=None):
+    """Returns a random value: the only way that one comes to be.
+
+    Args:
+        distribution: What to draw from.
+        name: The name by which tracers know the value, or `None`.
+        seed: As in `keras.random`.
+        sample_shape: How many independent draws.
+        value: The value, if it is known: then nothing is drawn. Its shape and dtype
+            have to be those of a draw.
+
+    Returns:
+        A tensor of shape `sample_shape + batch_shape + event_shape`.
+    """
+    if value is None:
+        return distribution.sample(sample_shape, seed=seed)
+    return distribution.as_sample(value, sample_shape)
