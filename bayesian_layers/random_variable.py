@@ -5,6 +5,7 @@ import functools
 import keras
 import numpy as np
 from keras import ops
+from keras.src.backend.common.stateless_scope import in_stateless_scope
 
 from bayesian_layers import backend
 from bayesian_layers.distributions import shapes
@@ -20,9 +21,9 @@ class RandomVariable(keras.Variable):
     value to the distribution's parameters. The methods of the distribution are there
     too.
 
-    The value is drawn when it is first read, and stays the same from then on. Where
-    handlers are in force (`bl.tape`, `bl.condition`, ...) it is drawn at once, so that
-    they see it.
+    The value is drawn when it is first read, and stays the same from then on. It is
+    drawn at once where handlers are in force (`bl.tape`, `bl.condition`, ...), so that
+    they see it, and in Keras' `stateless_call`, where a seed generator's state ends.
 
     It is a `keras.Variable` to Keras, which is how all backends come to accept it, but
     it is no weight: it cannot be assigned to, nor made an attribute of a layer, which
@@ -49,9 +50,17 @@ class RandomVariable(keras.Variable):
 
     def __init__(self, distribution, value=None, sample_shape=(), name=None, seed=None):
         self._set(distribution, shapes.standardize(sample_shape), name, seed)
-        self._drawn = None
-        if value is not None or is_tracing():
+        if value is not None or is_tracing() or self._seed_is_scoped():
             self._drawn = self._draw(value)
+
+    def _seed_is_scoped(self):
+        """Whether the state of the seed ends with the scope that we are in.
+
+        JAX keeps the state of seed generators, like all state, in the scope of
+        `stateless_call`: afterwards, in the loss, it is too late to draw.
+        """
+        generator = isinstance(self._seed, keras.random.SeedGenerator)
+        return generator and in_stateless_scope()
 
     def _draw(self, value=None):
         value = draw(
@@ -90,16 +99,21 @@ class RandomVariable(keras.Variable):
     @property
     def value(self):
         """The value: drawn when it is first read."""
-        if self._drawn is None:
+        if not self.is_drawn:
             # Of two threads that read first at the same time, both get one value.
-            vars(self).setdefault("_first", self._draw())
-            self._drawn = vars(self)["_first"]
+            vars(self).setdefault("_drawn", self._draw())
         return self._drawn
+
+    @property
+    def is_drawn(self):
+        """Whether there is a value already."""
+        # JAX rebuilds pytrees with anything for a value, `None` too.
+        return "_drawn" in vars(self)
 
     @property
     def shape(self):
         """The shape of the value; nothing is drawn to tell it."""
-        if self._drawn is not None:
+        if self.is_drawn:
             return self._drawn.shape
         return backend.static_shape(self._distribution.shape(self._sample_shape))
 
@@ -110,18 +124,18 @@ class RandomVariable(keras.Variable):
 
     @property
     def dtype(self):
-        """The dtype of the value, a string."""
-        if self._drawn is not None:
-            return keras.backend.standardize_dtype(self._drawn.dtype)
-        return self._distribution.dtype
+        """The dtype of the value."""
+        if self.is_drawn:
+            return backend.static_dtype(self._drawn.dtype)
+        return backend.static_dtype(self._distribution.dtype)
 
     @property
     def trainable(self):
         """Not there: Keras asks for it when it is about to track a weight."""
         raise ValueError(
-            f"{self!r} cannot be an attribute of a Keras layer or model: it is a "
-            "value, and Keras would track and save it as a weight. Keep its `distribution` as "
-            "the attribute, and make the random variable in `call`."
+            f"{self!r} cannot be an attribute of a Keras layer or model: Keras would "
+            "track and save it as a weight. Keep its `distribution` as the attribute, "
+            "and make the random variable in `call`."
         )
 
     def assign(self, value):
@@ -139,17 +153,17 @@ class RandomVariable(keras.Variable):
         return value if dtype is None else value.astype(dtype)
 
     def __repr__(self):
-        value = self._drawn
-        if value is None:
+        if not self.is_drawn:
             shown = "not drawn yet"
-        elif backend.is_concrete(value):
-            shown = np.array2string(ops.convert_to_numpy(value), threshold=20)
+        elif backend.is_concrete(self._drawn):
+            shown = np.array2string(ops.convert_to_numpy(self._drawn), threshold=20)
         else:
             shown = "traced"
         name = "" if self._name is None else f" {self._name!r}"
         return (
             f"<RandomVariable{name} {type(self._distribution).__name__} "
-            f"shape={tuple(self.shape)} dtype={self.dtype} value={shown}>"
+            f"shape={tuple(self.shape)} "
+            f"dtype={keras.backend.standardize_dtype(self.dtype)} value={shown}>"
         )
 
 

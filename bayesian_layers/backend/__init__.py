@@ -9,7 +9,7 @@ the same functions; the one that belongs to `keras.backend.backend()` is used:
   `random_poisson`;
 - `undifferentiable(x, message)`: the identity, whose differentiation raises;
 - `is_concrete(x)`: whether the numbers in a tensor can be looked at now;
-- `static_shape(shape)`: a shape of the type that tensors of the backend have;
+- `static_shape(shape)`, `static_dtype(dtype)`: as a `keras.Variable` has to show them;
 - `register_pytree(cls, flatten, unflatten)`: lets a class cross `jax.jit`.
 """
 
@@ -38,5 +38,6 @@ ndtri = _implementation.ndtri
 random_gamma = _implementation.random_gamma
 random_poisson = _implementation.random_poisson
 register_pytree = _implementation.register_pytree
+static_dtype = _implementation.static_dtype
 static_shape = _implementation.static_shape
 undifferentiable = _implementation.undifferentiable

@@ -50,6 +50,11 @@ def is_concrete(x):
     return isinstance(x, jnp.ndarray) and not isinstance(x, jax.core.Tracer)
 
 
+def static_dtype(dtype):
+    """A dtype as a variable of this backend shows it: a string."""
+    return keras.backend.standardize_dtype(dtype)
+
+
 def static_shape(shape):
     """A shape as the shape of an array of this backend: a tuple."""
     return tuple(shape)

@@ -78,6 +78,11 @@ def is_concrete(x):
     return tf.is_tensor(x) and not tf.is_symbolic_tensor(x)
 
 
+def static_dtype(dtype):
+    """A dtype as `tf.stack` and others read it from a variable: a `tf.DType`."""
+    return tf.as_dtype(keras.backend.standardize_dtype(dtype))
+
+
 def static_shape(shape):
     """A shape as the shape of a tensor of this backend: a `tf.TensorShape`."""
     return tf.TensorShape(shape)

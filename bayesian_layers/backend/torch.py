@@ -1,5 +1,6 @@
 """The backend functions on PyTorch."""
 
+import keras
 import torch
 
 from bayesian_layers.backend.seeds import key_data
@@ -106,6 +107,11 @@ def is_concrete(x):
         and not torch.compiler.is_compiling()
         and not torch._C._functorch.is_functorch_wrapped_tensor(x)
     )
+
+
+def static_dtype(dtype):
+    """A dtype as a variable of this backend shows it: a string."""
+    return keras.backend.standardize_dtype(dtype)
 
 
 def static_shape(shape):

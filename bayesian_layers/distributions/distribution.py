@@ -111,7 +111,7 @@ class Distribution:
         }
 
     def _validate_order(self, low, high):
-        """Raises `ValueError` unless the parameter `low` is below the parameter `high`."""
+        """Raises `ValueError` unless the parameter `low` is below `high`."""
         if not {low, high} <= set(self._concrete()):
             return
         lower, upper = self._parameter(low), self._parameter(high)
@@ -151,7 +151,7 @@ class Distribution:
         return ()
 
     def _dynamic_batch_shape(self):
-        """`batch_shape`, with a scalar tensor where a size is known only at run time."""
+        """`batch_shape`, with scalar tensors for sizes known only at run time."""
         return shapes.broadcast(*self._parameter_batch_shapes(ops.shape))
 
     def _sample_shape(self, sample_shape):
@@ -405,11 +405,10 @@ def _is_child(cls, name, value):
 def _flatten(distribution):
     cls, arguments = type(distribution), distribution._arguments
     names = tuple(n for n, value in arguments.items() if _is_child(cls, n, value))
+    # A variable stands for its value; JAX may have put anything else into a leaf.
     leaves = tuple(
-        arguments[n]
-        if isinstance(arguments[n], Distribution)
-        else distribution._parameter(n)
-        for n in names
+        value.value if isinstance(value, keras.Variable) else value
+        for value in map(arguments.get, names)
     )
     rest = tuple((n, value) for n, value in arguments.items() if n not in names)
     return leaves, (names, rest)

@@ -13,7 +13,7 @@ class Folded(Distribution):
     """
 
     def _symmetric(self):
-        """The distribution of `loc + scale * z`, of which values below loc are folded."""
+        """The distribution of `loc + scale * z`, before values below loc are folded."""
         raise NotImplementedError
 
     def _sample(self, sample_shape, seed):

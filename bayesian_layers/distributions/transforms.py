@@ -13,6 +13,8 @@ from keras import ops
 
 from bayesian_layers.distributions.functions import LOG_2, logit
 
+__all__ = ["Affine", "Exp", "Sigmoid", "Softplus", "Tanh", "Transform"]
+
 register = keras.saving.register_keras_serializable("bayesian_layers.transforms")
 
 
@@ -118,7 +120,12 @@ class Tanh(Transform):
 
 @register
 class Affine(Transform):
-    """loc + scale * x, with a scale that is not zero."""
+    """loc + scale * x.
+
+    Args:
+        loc: A Python number.
+        scale: A Python number, not zero.
+    """
 
     def __init__(self, loc=0.0, scale=1.0):
         if not all(isinstance(value, (int, float)) for value in (loc, scale)):

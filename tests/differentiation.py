@@ -1,0 +1,136 @@
+"""Derivatives and compilation, the same call on every backend.
+
+The only test module, apart from those of `bayesian_layers.backend`, that imports one.
+"""
+
+import keras
+import numpy as np
+from keras import ops
+
+BACKEND = keras.backend.backend()
+
+
+def has_float64():
+    """Whether Keras computes in float64 on this backend.
+
+    On JAX and PyTorch it turns 64 bits into 32 in every other operation.
+    """
+    return keras.backend.result_type("float64") == "float64"
+
+
+def value_and_grad(function, *arguments, dtype="float32"):
+    """A scalar function of arrays, and its gradient with respect to each of them.
+
+    Args:
+        function: From tensors to a scalar tensor.
+        *arguments: Arrays.
+        dtype: The dtype of the computation.
+
+    Returns:
+        The value, a float, and the list of gradients, NumPy arrays; zeros where the
+        value does not depend on an argument.
+    """
+    tensors = [ops.convert_to_tensor(np.asarray(x), dtype) for x in arguments]
+    value, gradients = _VALUE_AND_GRAD[BACKEND](function, tensors)
+    return float(value), [ops.convert_to_numpy(g) for g in gradients]
+
+
+def grad(function, *arguments, **kwargs):
+    """The gradients of a scalar function, a list of NumPy arrays."""
+    return value_and_grad(function, *arguments, **kwargs)[1]
+
+
+def jit(function):
+    """The function compiled: by XLA on JAX, as a graph on TensorFlow.
+
+    On PyTorch, which Keras runs eagerly, it is the function itself.
+    """
+    if BACKEND == "jax":
+        import jax
+
+        return jax.jit(function)
+    if BACKEND == "tensorflow":
+        import tensorflow
+
+        return tensorflow.function(function)
+    return function
+
+
+def finite_difference(function, x, step=1e-5):
+    """The gradient of a scalar NumPy function of an array, by central differences."""
+    x = np.asarray(x, "float64")
+    result = np.zeros_like(x)
+    for index in np.ndindex(x.shape):
+        shift = np.zeros_like(x)
+        shift[index] = step * max(1.0, abs(x[index]))
+        difference = function(x + shift) - function(x - shift)
+        result[index] = difference / (2.0 * shift[index])
+    return result
+
+
+def _jax(function, tensors):
+    import jax
+
+    return jax.value_and_grad(function, argnums=tuple(range(len(tensors))))(*tensors)
+
+
+def _tensorflow(function, tensors):
+    import tensorflow
+
+    with tensorflow.GradientTape() as tape:
+        for tensor in tensors:
+            tape.watch(tensor)
+        value = function(*tensors)
+    return value, tape.gradient(value, tensors, unconnected_gradients="zero")
+
+
+def _torch(function, tensors):
+    import torch
+
+    tensors = [tensor.detach().clone().requires_grad_() for tensor in tensors]
+    value = function(*tensors)
+    if not value.requires_grad:
+        return value, [torch.zeros_like(tensor) for tensor in tensors]
+    gradients = torch.autograd.grad(value, tensors, allow_unused=True)
+    return value.detach(), [
+        torch.zeros_like(tensor) if gradient is None else gradient
+        for tensor, gradient in zip(tensors, gradients, strict=True)
+    ]
+
+
+_VALUE_AND_GRAD = {"jax": _jax, "tensorflow": _tensorflow, "torch": _torch}
+
+
+def second_derivative(function, x):
+    """The second derivative of a scalar function at a number."""
+    x = ops.convert_to_tensor(x, "float32")
+    if BACKEND == "jax":
+        import jax
+
+        return float(jax.grad(jax.grad(function))(x))
+    if BACKEND == "tensorflow":
+        import tensorflow
+
+        with tensorflow.GradientTape() as outer:
+            outer.watch(x)
+            with tensorflow.GradientTape() as inner:
+                inner.watch(x)
+                value = function(x)
+            first = inner.gradient(value, x)
+        return float(outer.gradient(first, x))
+    import torch
+
+    x.requires_grad_()
+    (first,) = torch.autograd.grad(function(x), x, create_graph=True)
+    return float(torch.autograd.grad(first, x)[0])
+
+
+def native_sin(x):
+    """The sine of the backend's own library."""
+    if BACKEND == "jax":
+        import jax.numpy as library
+    elif BACKEND == "tensorflow":
+        import tensorflow as library
+    else:
+        import torch as library
+    return library.sin(x)
