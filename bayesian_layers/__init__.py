@@ -10,9 +10,16 @@ from bayesian_layers.default_backend import select_default_backend
 
 select_default_backend()
 
-from bayesian_layers import distributions, layers  # noqa: E402
+from bayesian_layers import (  # noqa: E402
+    distributions,
+    initializers,
+    layers,
+    parameterizations,
+    regularizers,
+)
 from bayesian_layers.constructors import CONSTRUCTORS  # noqa: E402
 from bayesian_layers.handlers import block, condition, replay, tape  # noqa: E402
+from bayesian_layers.kl import scale_kl, total_kl  # noqa: E402
 from bayesian_layers.random_variable import RandomVariable  # noqa: E402
 from bayesian_layers.trace import (  # noqa: E402
     draw,
@@ -32,9 +39,14 @@ __all__ = [
     "distributions",
     "draw",
     "get_next_tracer",
+    "initializers",
     "layers",
+    "parameterizations",
+    "regularizers",
     "replay",
+    "scale_kl",
     "tape",
+    "total_kl",
     "trace",
     "traceable",
     *CONSTRUCTORS,

@@ -4,11 +4,10 @@ Both sides are timed in turns in one run; the ratio of the median times is print
 Values above 1.1 would mean that the distributions cost something of their own.
 """
 
-import time
-
 import jax
 import jax.numpy as jnp
 import numpy as np
+from timing import median_times
 
 import bayesian_layers as bl
 
@@ -62,18 +61,10 @@ def multivariate_normal_tril():
     return ours, by_hand, (loc, tril, x)
 
 
-def median_times(functions, arguments, repeats=40):
-    """The median times of functions that are called in turns."""
-    compiled = [jax.jit(function) for function in functions]
-    for function in compiled:
-        function(*arguments).block_until_ready()
-    times = np.zeros((repeats, len(compiled)))
-    for i in range(repeats):
-        for j, function in enumerate(compiled):
-            start = time.perf_counter()
-            function(*arguments).block_until_ready()
-            times[i, j] = time.perf_counter() - start
-    return np.median(times, axis=0)
+def compiled(function, arguments):
+    """The call of the compiled function, as a function without arguments."""
+    function = jax.jit(function)
+    return lambda: function(*arguments).block_until_ready()
 
 
 def main():
@@ -83,7 +74,9 @@ def main():
         np.testing.assert_allclose(
             ours(*arguments), by_hand(*arguments), rtol=1e-4, atol=1e-4
         )
-        first, second = median_times((ours, by_hand), arguments) * 1e3
+        first, second = 1e3 * median_times(
+            [compiled(function, arguments) for function in (ours, by_hand)]
+        )
         print(f"{case.__name__:28}{first:10.3f}{second:12.3f}{first / second:8.2f}")
 
 

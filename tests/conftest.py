@@ -1,5 +1,13 @@
-import bayesian_layers  # noqa: F401, I001  Selects the backend before Keras is imported.
-import hypothesis
+import os
+
+# Most of the time of the tests on JAX is compilation: it need not optimize.
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
+)
+
+import bayesian_layers  # noqa: E402, F401, I001  Selects the backend before Keras does.
+import hypothesis  # noqa: E402
 
 # The same examples in each run, and none kept on disk: a failure is there for everyone.
 hypothesis.settings.register_profile(

@@ -40,6 +40,17 @@ def grad(function, *arguments, **kwargs):
     return value_and_grad(function, *arguments, **kwargs)[1]
 
 
+def differentiate(function, *arguments, dtype="float32"):
+    """Differentiates as `grad` does, for what is raised; on JAX without numbers."""
+    if BACKEND == "jax":
+        import jax
+
+        arguments = [ops.convert_to_tensor(np.asarray(x), dtype) for x in arguments]
+        jax.eval_shape(jax.grad(function, range(len(arguments))), *arguments)
+    else:
+        grad(function, *arguments, dtype=dtype)
+
+
 def jit(function):
     """The function compiled: by XLA on JAX, as a graph on TensorFlow.
 
@@ -54,6 +65,16 @@ def jit(function):
 
         return tensorflow.function(function)
     return function
+
+
+def run(function, *arguments):
+    """The result of a function of arrays, as NumPy arrays, in one call.
+
+    It is compiled on JAX, where the operations one by one would be compiled, too.
+    """
+    call = jit(function) if BACKEND == "jax" else function
+    results = call(*(ops.convert_to_tensor(x) for x in arguments))
+    return keras.tree.map_structure(ops.convert_to_numpy, results)
 
 
 def finite_difference(function, x, step=1e-5):
@@ -71,7 +92,8 @@ def finite_difference(function, x, step=1e-5):
 def _jax(function, tensors):
     import jax
 
-    return jax.value_and_grad(function, argnums=tuple(range(len(tensors))))(*tensors)
+    argnums = tuple(range(len(tensors)))
+    return jax.jit(jax.value_and_grad(function, argnums))(*tensors)
 
 
 def _tensorflow(function, tensors):

@@ -27,9 +27,9 @@ def assert_mean(samples, expected, *, detect):
     """
     samples = _finite(samples)
     expected = np.broadcast_to(expected, samples.shape[1:])
-    # A sum of the rounding errors of the samples may remain if there is no variance.
-    rounding = 1e-6 * np.abs(expected)
-    standard_error = samples.std(axis=0, ddof=1) / np.sqrt(len(samples)) + rounding
+    standard_error = samples.std(axis=0, ddof=1) / np.sqrt(len(samples))
+    # Rounding errors, which remain where there is no variance, are no errors.
+    standard_error = np.maximum(standard_error, 1e-3 * np.asarray(detect))
     width = stats.norm.isf(0.5 * FALSE_FAILURE_RATE / max(expected.size, 1))
     needed = (width + stats.norm.isf(MISS_RATE)) * standard_error
     _assert_power(needed, detect)

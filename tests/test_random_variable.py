@@ -154,6 +154,7 @@ def test_keras_ops_numpy_and_native_functions_take_it():
     np.testing.assert_allclose(array(ops.sum(w)), value.sum(), rtol=1e-6)
     stacked = ops.stack([w, w])
     np.testing.assert_array_equal(array(stacked), np.stack([value, value]))
+    np.testing.assert_array_equal(array(ops.ones_like(w)), np.ones(3))
     np.testing.assert_array_equal(np.asarray(w), value)
     np.testing.assert_array_equal(np.asarray(w, dtype="float64"), value)
     np.testing.assert_array_equal(w.numpy(), value)

@@ -7,7 +7,8 @@ the same functions; the one that belongs to `keras.backend.backend()` is used:
   `log_ndtr`, `ndtri`;
 - samplers: `random_gamma` (differentiable with respect to the concentration) and
   `random_poisson`;
-- `undifferentiable(x, message)`: the identity, whose differentiation raises;
+- `undifferentiable(x, message, *sources)`: the identity, whose differentiation with
+  respect to `x`, or to a source that `x` was made from, raises;
 - `is_concrete(x)`: whether the numbers in a tensor can be looked at now;
 - `static_shape(shape)`, `static_dtype(dtype)`: as a `keras.Variable` has to show them;
 - `register_pytree(cls, flatten, unflatten)`: lets a class cross `jax.jit`.

@@ -28,21 +28,21 @@ def random_poisson(shape, rate, dtype, seed):
     return jax.random.poisson(key, rate, shape).astype(dtype)
 
 
-def undifferentiable(x, message):
-    """The identity, whose differentiation raises a `ValueError`."""
+def undifferentiable(x, message, *sources):
+    """Returns `x`; differentiating it, or through `sources`, raises a `ValueError`."""
 
     @jax.custom_vjp
-    def identity(x):
+    def identity(x, *sources):
         return x
 
-    def forward(x):
+    def forward(x, *sources):
         return x, None
 
     def backward(_, cotangent):
         raise ValueError(message)
 
     identity.defvjp(forward, backward)
-    return identity(x)
+    return identity(x, *sources)
 
 
 def is_concrete(x):
@@ -51,8 +51,8 @@ def is_concrete(x):
 
 
 def static_dtype(dtype):
-    """A dtype as a variable of this backend shows it: a string."""
-    return keras.backend.standardize_dtype(dtype)
+    """A dtype as `jnp.ones_like` and others read it: a NumPy dtype."""
+    return jnp.dtype(keras.backend.standardize_dtype(dtype))
 
 
 def static_shape(shape):

@@ -60,17 +60,17 @@ def random_poisson(shape, rate, dtype, seed):
     return tf.random.stateless_poisson(shape, key_data(seed), rate, dtype=dtype)
 
 
-def undifferentiable(x, message):
-    """The identity, whose differentiation raises a `ValueError`."""
+def undifferentiable(x, message, *sources):
+    """Returns `x`; differentiating it, or through `sources`, raises a `ValueError`."""
 
     @tf.custom_gradient
-    def identity(x):
+    def identity(x, *sources):
         def gradient(upstream):
             raise ValueError(message)
 
         return tf.identity(x), gradient
 
-    return identity(x)
+    return identity(x, *sources)
 
 
 def is_concrete(x):

@@ -84,19 +84,25 @@ def random_poisson(shape, rate, dtype, seed):
     return torch.poisson(rate, generator=_generator(seed, rate.device))
 
 
-def undifferentiable(x, message):
-    """The identity, whose differentiation raises a `ValueError`."""
+def undifferentiable(x, message, *sources):
+    """Returns `x`; differentiating it, or through `sources`, raises a `ValueError`."""
 
     class Identity(torch.autograd.Function):
+        generate_vmap_rule = True
+
         @staticmethod
-        def forward(context, x):
-            return x.view_as(x)
+        def forward(x, *sources):
+            return x.clone()
+
+        @staticmethod
+        def setup_context(context, inputs, output):
+            pass
 
         @staticmethod
         def backward(context, upstream):
             raise ValueError(message)
 
-    return Identity.apply(x)
+    return Identity.apply(x, *sources)
 
 
 def is_concrete(x):

@@ -33,6 +33,8 @@ from bayesian_layers.distributions.normal import Normal
 from bayesian_layers.distributions.one_hot_categorical import OneHotCategorical
 from bayesian_layers.distributions.poisson import Poisson
 from bayesian_layers.distributions.quantized import Quantized
+from bayesian_layers.distributions.radial import Radial
+from bayesian_layers.distributions.reshaped import Reshaped
 from bayesian_layers.distributions.student_t import StudentT
 from bayesian_layers.distributions.transformed import Transformed
 from bayesian_layers.distributions.truncated_normal import TruncatedNormal
@@ -67,6 +69,8 @@ __all__ = [
     "OneHotCategorical",
     "Poisson",
     "Quantized",
+    "Radial",
+    "Reshaped",
     "StudentT",
     "Transformed",
     "TruncatedNormal",

@@ -6,7 +6,12 @@ from keras import ops
 from bayesian_layers import backend
 from bayesian_layers.distributions import constraints, noise
 from bayesian_layers.distributions.distribution import Distribution, register
-from bayesian_layers.distributions.functions import betaln, tiny, xlogy
+from bayesian_layers.distributions.functions import tiny
+from bayesian_layers.distributions.stirling import (
+    gamma_entropy,
+    lgamma_rest,
+    log_gamma_density,
+)
 
 
 @register
@@ -50,10 +55,12 @@ class Beta(Distribution):
         return ops.clip(ops.sigmoid(log1 - log0), tiny(self.dtype), below_one)
 
     def _log_prob(self, value):
+        total = self._total()
         return (
-            xlogy(self.concentration1 - 1.0, value)
-            + xlogy(self.concentration0 - 1.0, 1.0 - value)
-            - betaln(self.concentration1, self.concentration0)
+            log_gamma_density(self.concentration1, total * value)
+            + log_gamma_density(self.concentration0, total * (1.0 - value))
+            + lgamma_rest(total)
+            + ops.log(total)
         )
 
     def _tail(self, first, second, value):
@@ -87,9 +94,5 @@ class Beta(Distribution):
 
     def _entropy(self):
         a, b, total = self.concentration1, self.concentration0, self._total()
-        return (
-            betaln(a, b)
-            - (a - 1.0) * backend.digamma(a)
-            - (b - 1.0) * backend.digamma(b)
-            + (total - 2.0) * backend.digamma(total)
-        )
+        parts = gamma_entropy(a) + gamma_entropy(b) - gamma_entropy(total)
+        return parts - backend.digamma(total)

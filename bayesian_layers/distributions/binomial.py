@@ -1,13 +1,12 @@
 """The binomial distribution."""
 
-import keras
 from keras import ops
 
 from bayesian_layers import backend
-from bayesian_layers.distributions import constraints
+from bayesian_layers.distributions import constraints, noise
 from bayesian_layers.distributions.distribution import register
-from bayesian_layers.distributions.functions import multiply_no_nan
 from bayesian_layers.distributions.logits_or_probs import BinaryLogitsOrProbs
+from bayesian_layers.distributions.stirling import lgamma_rest, log_gamma_density
 
 
 @register
@@ -43,24 +42,16 @@ class Binomial(BinaryLogitsOrProbs):
 
     def _sample(self, sample_shape, seed):
         shape = self._sample_shape(sample_shape)
-        count = ops.broadcast_to(self.total_count, shape)
-        probs = ops.stop_gradient(ops.broadcast_to(self.probs, shape))
-        # Samplers are poor at p near 1: failures are drawn there instead.
-        flip = probs > 0.5
-        rarer = ops.where(flip, 1.0 - probs, probs)
-        drawn = keras.random.binomial(shape, count, rarer, dtype=self.dtype, seed=seed)
-        return ops.where(flip, count - drawn, drawn) + 0.0 * ops.mean(self.probs)
+        return noise.binomial(shape, self.total_count, self.probs, self.dtype, seed)
 
     def _log_prob(self, value):
-        log_failure, log_success = self._log_probs()
-        rest = self.total_count - value
-        return (
-            backend.lgamma(self.total_count + 1.0)
-            - backend.lgamma(value + 1.0)
-            - backend.lgamma(rest + 1.0)
-            + multiply_no_nan(value, log_success)
-            + multiply_no_nan(rest, log_failure)
+        count, log_count = self.total_count, ops.log(self.total_count)
+        log_failure, log_success = (log_count + p for p in self._log_probs())
+        failures = log_gamma_density(
+            count - value + 1.0, ops.exp(log_failure), log_failure
         )
+        successes = log_gamma_density(value + 1.0, ops.exp(log_success), log_success)
+        return failures + successes + lgamma_rest(count)
 
     def _cdf(self, value):
         count, k, probs = (

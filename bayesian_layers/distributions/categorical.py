@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from bayesian_layers.distributions import constraints
+from bayesian_layers.distributions import constraints, noise
 from bayesian_layers.distributions.distribution import register
 from bayesian_layers.distributions.functions import multiply_no_nan
 from bayesian_layers.distributions.logits_or_probs import VectorLogitsOrProbs
@@ -46,14 +46,11 @@ class Categorical(VectorLogitsOrProbs):
         return constraints.IntegerInterval(0, self.num_categories - 1)
 
     def _sample(self, sample_shape, seed):
-        logits = self.logits
-        batch = ops.shape(logits)[:-1]
-        flat = ops.reshape(logits, (-1, self.num_categories))
-        count = 1
-        for size in sample_shape:
-            count *= size
-        drawn = keras.random.categorical(flat, count, dtype=self.dtype, seed=seed)
-        return ops.reshape(ops.transpose(drawn), (*sample_shape, *batch))
+        # The largest of the logits, each with Gumbel noise of its own.
+        logits = self._log_probs()
+        shape = (*sample_shape, *ops.shape(logits))
+        u = noise.uniform(shape, self.parameter_dtype, seed)
+        return ops.cast(ops.argmax(logits - ops.log(-ops.log(u)), axis=-1), self.dtype)
 
     def _log_prob(self, value):
         log_probs = self._log_probs()

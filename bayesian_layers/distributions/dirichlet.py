@@ -6,7 +6,12 @@ from keras import ops
 from bayesian_layers import backend
 from bayesian_layers.distributions import constraints, noise, shapes
 from bayesian_layers.distributions.distribution import Distribution, register
-from bayesian_layers.distributions.functions import tiny, xlogy
+from bayesian_layers.distributions.functions import tiny
+from bayesian_layers.distributions.stirling import (
+    gamma_entropy,
+    lgamma_rest,
+    log_gamma_density,
+)
 
 
 @register
@@ -40,6 +45,9 @@ class Dirichlet(Distribution):
         """`(k,)`."""
         return shapes.static(self._arguments["concentration"])[-1:]
 
+    def _size(self):
+        return self.event_shape[0]
+
     def _total(self):
         return ops.sum(self.concentration, axis=-1)
 
@@ -49,14 +57,10 @@ class Dirichlet(Distribution):
         return ops.maximum(ops.softmax(log_gamma, axis=-1), tiny(self.dtype))
 
     def _log_prob(self, value):
-        return (
-            ops.sum(xlogy(self.concentration - 1.0, value), axis=-1) - self._log_beta()
-        )
-
-    def _log_beta(self):
-        return ops.sum(backend.lgamma(self.concentration), axis=-1) - backend.lgamma(
-            self._total()
-        )
+        total = self._total()
+        terms = log_gamma_density(self.concentration, total[..., None] * value)
+        normalizer = lgamma_rest(total) + (self._size() - 1) * ops.log(total)
+        return ops.sum(terms, axis=-1) + normalizer
 
     def _mean(self):
         return self.concentration / self._total()[..., None]
@@ -72,9 +76,7 @@ class Dirichlet(Distribution):
         return ops.where(interior, above / total, np.nan)
 
     def _entropy(self):
-        a, total = self.concentration, self._total()
-        return (
-            self._log_beta()
-            + (total - a.shape[-1]) * backend.digamma(total)
-            - ops.sum((a - 1.0) * backend.digamma(a), axis=-1)
-        )
+        total = self._total()
+        parts = ops.sum(gamma_entropy(self.concentration), axis=-1)
+        rest = (self._size() - 1) * backend.digamma(total)
+        return parts - gamma_entropy(total) - rest

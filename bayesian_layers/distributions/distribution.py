@@ -77,6 +77,22 @@ class Distribution:
         arguments = self._arguments
         return {n: arguments[n] for n in self.parameters if arguments[n] is not None}
 
+    def _map(self, function):
+        """The distribution with `function` of each parameter, also of its parts."""
+        arguments = dict(self._arguments)
+        for name, value in arguments.items():
+            if isinstance(value, Distribution):
+                arguments[name] = value._map(function)
+            elif name in self._given():
+                arguments[name] = function(self._parameter(name))
+        return self.rebuild(arguments)
+
+    def _tensors(self):
+        """The parameters, and those of its parts, as tensors."""
+        tensors = []
+        self._map(tensors.append)
+        return tensors
+
     def _validate(self):
         """Raises `ValueError` for parameters that are not in their constraint.
 
@@ -154,6 +170,15 @@ class Distribution:
         """`batch_shape`, with scalar tensors for sizes known only at run time."""
         return shapes.broadcast(*self._parameter_batch_shapes(ops.shape))
 
+    def _spread_batch(self, batch):
+        """The distribution with all parameters broadcast to the given batch shape."""
+        arguments = dict(self._arguments)
+        for name in self._given():
+            value, rank = self._parameter(name), self.parameters[name].event_rank
+            event = ops.shape(value)[len(value.shape) - rank :]
+            arguments[name] = ops.broadcast_to(value, (*batch, *event))
+        return self.rebuild(arguments)
+
     def _sample_shape(self, sample_shape):
         return (*sample_shape, *self._dynamic_batch_shape(), *self.event_shape)
 
@@ -172,14 +197,18 @@ class Distribution:
             flow to the parameters if `reparameterized`; otherwise differentiating
             the sample raises a `ValueError`.
         """
-        sample = self._sample(shapes.standardize(sample_shape), seed)
-        if self.reparameterized or not keras.backend.is_float_dtype(sample.dtype):
+        sample_shape = shapes.standardize(sample_shape)
+        if self.reparameterized:
+            return self._sample(sample_shape, seed)
+        sample = self._map(ops.stop_gradient)._sample(sample_shape, seed)
+        if not keras.backend.is_float_dtype(sample.dtype):
             return sample
         return backend.undifferentiable(
             sample,
             f"A sample of {type(self).__name__} has no gradient with respect to its "
             "parameters. Differentiate `log_prob` instead, or pass the sample through "
             "`keras.ops.stop_gradient` if it is meant to be a constant.",
+            *self._tensors(),
         )
 
     def shape(self, sample_shape=()):

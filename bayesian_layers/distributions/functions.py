@@ -5,8 +5,6 @@ import math
 import numpy as np
 from keras import ops
 
-from bayesian_layers import backend
-
 LOG_2 = math.log(2.0)
 HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
 EULER_GAMMA = float(np.euler_gamma)
@@ -32,21 +30,22 @@ def log_sub_exp(larger, smaller):
     return ops.where(none, larger, larger + log1mexp(gap))
 
 
-def xlogy(x, y):
-    """x * log(y), which is 0 where both are 0."""
-    # Only the point (0, 0) is guarded: elsewhere d/dx = log(y) has to get through.
-    both = ops.logical_and(ops.equal(x, 0.0), ops.equal(y, 0.0))
-    return x * ops.log(ops.where(both, 1.0, y))
+def log_success(p):
+    """log(p), -inf at 0, with no infinite derivative there."""
+    # An infinite derivative would turn into NaN where the result is not used.
+    zero = ops.equal(p, 0.0)
+    return ops.where(zero, -np.inf, ops.log(ops.where(zero, 1.0, p)))
+
+
+def log_failure(p):
+    """log(1 - p), -inf at 1, with no infinite derivative there."""
+    one = ops.equal(p, 1.0)
+    return ops.where(one, -np.inf, ops.log1p(-ops.where(one, 0.0, p)))
 
 
 def multiply_no_nan(x, y):
     """x * y, which is 0 where x is 0, even if y is infinite there."""
     return x * ops.where(ops.logical_and(ops.equal(x, 0.0), ops.isinf(y)), 0.0, y)
-
-
-def betaln(a, b):
-    """Logarithm of the beta function."""
-    return backend.lgamma(a) + backend.lgamma(b) - backend.lgamma(a + b)
 
 
 def logit(p):

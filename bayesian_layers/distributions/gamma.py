@@ -5,7 +5,8 @@ from keras import ops
 from bayesian_layers import backend
 from bayesian_layers.distributions import constraints, noise
 from bayesian_layers.distributions.distribution import Distribution, register
-from bayesian_layers.distributions.functions import tiny, xlogy
+from bayesian_layers.distributions.functions import tiny
+from bayesian_layers.distributions.stirling import gamma_entropy, log_gamma_density
 
 
 @register
@@ -43,11 +44,9 @@ class Gamma(Distribution):
         return ops.maximum(sample, tiny(self.dtype))
 
     def _log_prob(self, value):
-        return (
-            xlogy(self.concentration - 1.0, value)
-            - self.rate * value
-            + self.concentration * ops.log(self.rate)
-            - backend.lgamma(self.concentration)
+        log_rate = ops.log(self.rate)
+        return log_rate + log_gamma_density(
+            self.concentration, self.rate * value, log_rate + ops.log(value)
         )
 
     def _scaled(self, value):
@@ -71,7 +70,4 @@ class Gamma(Distribution):
         return ops.maximum(self.concentration - 1.0, 0.0) / self.rate
 
     def _entropy(self):
-        a = self.concentration
-        return (
-            a - ops.log(self.rate) + backend.lgamma(a) + (1.0 - a) * backend.digamma(a)
-        )
+        return gamma_entropy(self.concentration) - ops.log(self.rate)

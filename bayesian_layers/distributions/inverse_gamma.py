@@ -7,6 +7,7 @@ from bayesian_layers import backend
 from bayesian_layers.distributions import constraints, noise
 from bayesian_layers.distributions.distribution import Distribution, register
 from bayesian_layers.distributions.functions import tiny
+from bayesian_layers.distributions.stirling import gamma_entropy, log_gamma_density
 
 
 @register
@@ -42,12 +43,12 @@ class InverseGamma(Distribution):
         return ops.clip(sample, tiny(self.dtype), float(np.finfo(self.dtype).max))
 
     def _log_prob(self, value):
-        return (
-            self.concentration * ops.log(self.scale)
-            - (self.concentration + 1.0) * ops.log(value)
-            - self.scale / value
-            - backend.lgamma(self.concentration)
+        log_value = ops.log(value)
+        log_inverse = ops.log(self.scale) - log_value
+        log_density = log_gamma_density(
+            self.concentration, self.scale / value, log_inverse
         )
+        return log_density + log_inverse - log_value
 
     def _inverted(self, value):
         """Both arguments of the incomplete gamma function, of one shape."""
@@ -76,6 +77,4 @@ class InverseGamma(Distribution):
 
     def _entropy(self):
         a = self.concentration
-        return (
-            a + ops.log(self.scale) + backend.lgamma(a) - (1.0 + a) * backend.digamma(a)
-        )
+        return gamma_entropy(a) - 2.0 * backend.digamma(a) + ops.log(self.scale)

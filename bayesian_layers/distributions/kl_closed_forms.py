@@ -18,7 +18,6 @@ from bayesian_layers.distributions.functions import (
     EULER_GAMMA,
     HALF_LOG_2_PI,
     LOG_2,
-    betaln,
     multiply_no_nan,
 )
 from bayesian_layers.distributions.gamma import Gamma
@@ -34,6 +33,7 @@ from bayesian_layers.distributions.negative_binomial import NegativeBinomial
 from bayesian_layers.distributions.normal import Normal
 from bayesian_layers.distributions.one_hot_categorical import OneHotCategorical
 from bayesian_layers.distributions.poisson import Poisson
+from bayesian_layers.distributions.stirling import gamma_divergence
 from bayesian_layers.distributions.transformed import Transformed
 from bayesian_layers.distributions.uniform import Uniform
 
@@ -118,56 +118,39 @@ def _exponential(q, p):
 
 @register_kl(Gamma, Gamma)
 def _gamma(q, p):
-    return _gamma_formula(q.concentration, q.rate, p.concentration, p.rate)
+    return gamma_divergence(q.concentration, p.concentration, p.rate / q.rate)
 
 
 @register_kl(Exponential, Gamma)
 def _exponential_gamma(q, p):
     one = ops.ones_like(q.rate)
-    return _gamma_formula(one, q.rate, p.concentration, p.rate)
+    return gamma_divergence(one, p.concentration, p.rate / q.rate)
 
 
 @register_kl(Gamma, Exponential)
 def _gamma_exponential(q, p):
     one = ops.ones_like(p.rate)
-    return _gamma_formula(q.concentration, q.rate, one, p.rate)
+    return gamma_divergence(q.concentration, one, p.rate / q.rate)
 
 
 @register_kl(InverseGamma, InverseGamma)
 def _inverse_gamma(q, p):
-    return _gamma_formula(q.concentration, q.scale, p.concentration, p.scale)
-
-
-def _gamma_formula(q_concentration, q_rate, p_concentration, p_rate):
-    return (
-        (q_concentration - p_concentration) * backend.digamma(q_concentration)
-        - backend.lgamma(q_concentration)
-        + backend.lgamma(p_concentration)
-        + p_concentration * (ops.log(q_rate) - ops.log(p_rate))
-        + q_concentration * (p_rate / q_rate - 1.0)
-    )
+    return gamma_divergence(q.concentration, p.concentration, p.scale / q.scale)
 
 
 @register_kl(Beta, Beta)
 def _beta(q, p):
-    d1 = q.concentration1 - p.concentration1
-    d0 = q.concentration0 - p.concentration0
-    return (
-        betaln(p.concentration1, p.concentration0)
-        - betaln(q.concentration1, q.concentration0)
-        + d1 * backend.digamma(q.concentration1)
-        + d0 * backend.digamma(q.concentration0)
-        - (d1 + d0) * backend.digamma(q._total())
+    # The proportions are independent of the total, which is gamma distributed, too.
+    parts = gamma_divergence(q.concentration1, p.concentration1) + gamma_divergence(
+        q.concentration0, p.concentration0
     )
+    return parts - gamma_divergence(q._total(), p._total())
 
 
 @register_kl(Dirichlet, Dirichlet)
 def _dirichlet(q, p):
-    difference = q.concentration - p.concentration
-    expected_log = backend.digamma(q.concentration) - backend.digamma(
-        q._total()[..., None]
-    )
-    return p._log_beta() - q._log_beta() + ops.sum(difference * expected_log, axis=-1)
+    parts = ops.sum(gamma_divergence(q.concentration, p.concentration), axis=-1)
+    return parts - gamma_divergence(q._total(), p._total())
 
 
 # Discrete families.
@@ -255,6 +238,14 @@ def _multivariate_normal(q, p):
     trace = ops.sum(ops.square(columns), axis=(-2, -1))
     distance = p._squared_distance(q.loc - p.loc)
     return 0.5 * (trace + distance - size) + p._half_log_det() - q._half_log_det()
+
+
+@register_kl(mvn.MultivariateNormal, mvn.MultivariateNormalDiag)
+def _multivariate_normal_diag(q, p):
+    # Without the covariance matrix: q may have thousands of elements and a low rank.
+    second_moment = q.variance() + ops.square(q.loc - p.loc)
+    square = ops.sum(second_moment / ops.square(p.scale_diag), axis=-1)
+    return 0.5 * (square - q.event_shape[0]) + p._half_log_det() - q._half_log_det()
 
 
 # Distributions made from others.

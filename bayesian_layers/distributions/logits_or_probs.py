@@ -3,7 +3,11 @@
 from keras import ops
 
 from bayesian_layers.distributions.distribution import Distribution
-from bayesian_layers.distributions.functions import logit
+from bayesian_layers.distributions.functions import (
+    log_failure,
+    log_success,
+    logit,
+)
 
 
 class LogitsOrProbs(Distribution):
@@ -44,7 +48,7 @@ class BinaryLogitsOrProbs(LogitsOrProbs):
         if logits is not None:
             return ops.log_sigmoid(-logits), ops.log_sigmoid(logits)
         probs = self._parameter("probs")
-        return ops.log1p(-probs), ops.log(probs)
+        return log_failure(probs), log_success(probs)
 
 
 class VectorLogitsOrProbs(LogitsOrProbs):
@@ -75,4 +79,4 @@ class VectorLogitsOrProbs(LogitsOrProbs):
         logits = self._parameter("logits")
         if logits is not None:
             return ops.log_softmax(logits, axis=-1)
-        return ops.log(self._parameter("probs"))
+        return log_success(self._parameter("probs"))

@@ -1,5 +1,6 @@
 """Mixtures of distributions of one family."""
 
+import numpy as np
 from keras import ops
 
 from bayesian_layers.distributions import constraints, noise, shapes
@@ -101,8 +102,11 @@ class MixtureSameFamily(Distribution):
         return -1 - len(self.event_shape)
 
     def _mix(self, log_values):
-        log_probs = self.mixture_distribution._log_probs()
-        return ops.logsumexp(log_probs + log_values, axis=-1)
+        terms = self.mixture_distribution._log_probs() + log_values
+        # Where no component has any, the derivative of logsumexp would be NaN.
+        none = ops.all(ops.equal(terms, -np.inf), axis=-1, keepdims=True)
+        mixed = ops.logsumexp(ops.where(none, 0.0, terms), axis=-1)
+        return ops.where(none[..., 0], -np.inf, mixed)
 
     def _expand(self, value):
         return ops.expand_dims(value, self._component_axis())
@@ -118,14 +122,27 @@ class MixtureSameFamily(Distribution):
         choice_seed, component_seed = noise.split(seed, 2)
         batch = self._dynamic_batch_shape()
         size = self.mixture_distribution.num_categories
-        choice = self.mixture_distribution._sample(sample_shape, choice_seed)
-        chosen = ops.one_hot(choice, size, dtype="bool")
-        chosen = ops.reshape(chosen, ops.shape(chosen) + (1,) * len(self.event_shape))
-        components = self.components_distribution._sample(sample_shape, component_seed)
-        picked = ops.where(chosen, components, ops.zeros_like(components))
-        picked = ops.cast(ops.sum(picked, axis=self._component_axis()), self.dtype)
-        shape = (*sample_shape, *batch, *self.event_shape)
-        return ops.broadcast_to(picked, shape)
+        # Each member of the batch makes its own choice, among draws of its own.
+        mixture = self.mixture_distribution._spread_batch(batch)
+        components = self.components_distribution._spread_batch((*batch, size))
+        choice = mixture._sample(sample_shape, choice_seed)
+        draws = components._sample(sample_shape, component_seed)
+        index = ops.reshape(
+            choice, ops.shape(choice) + (1,) * (1 + len(self.event_shape))
+        )
+        picked = ops.take_along_axis(draws, index, axis=self._component_axis())
+        return ops.squeeze(picked, axis=self._component_axis())
+
+    def _spread_batch(self, batch):
+        size = self.mixture_distribution.num_categories
+        return self.rebuild(
+            {
+                "mixture_distribution": self.mixture_distribution._spread_batch(batch),
+                "components_distribution": self.components_distribution._spread_batch(
+                    (*batch, size)
+                ),
+            }
+        )
 
     def log_prob(self, value):
         """Log of the density or probability; -inf where no component has any."""

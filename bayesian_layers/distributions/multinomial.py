@@ -1,13 +1,11 @@
 """The multinomial distribution."""
 
-import keras
 from keras import ops
 
-from bayesian_layers import backend
 from bayesian_layers.distributions import constraints, noise
 from bayesian_layers.distributions.distribution import register
-from bayesian_layers.distributions.functions import multiply_no_nan
 from bayesian_layers.distributions.logits_or_probs import VectorLogitsOrProbs
+from bayesian_layers.distributions.stirling import lgamma_rest, log_gamma_density
 
 
 @register
@@ -54,26 +52,18 @@ class Multinomial(VectorLogitsOrProbs):
         probs = self.probs
         tails = ops.flip(ops.cumsum(ops.flip(probs, axis=-1), axis=-1), axis=-1)
         ratios = ops.clip(probs / ops.maximum(tails, 1e-30), 0.0, 1.0)
-        ratios = ops.stop_gradient(
-            ops.broadcast_to(ratios, (*shape, self.num_categories))
-        )
         left = ops.broadcast_to(self.total_count, shape)
         counts = []
         for index, part in enumerate(noise.split(seed, self.num_categories - 1)):
-            counts.append(
-                keras.random.binomial(
-                    shape, left, ratios[..., index], dtype=self.dtype, seed=part
-                )
-            )
+            ratio = ratios[..., index]
+            counts.append(noise.binomial(shape, left, ratio, self.dtype, part))
             left = left - counts[-1]
         return ops.stack([*counts, left], axis=-1)
 
     def _log_prob(self, value):
-        return (
-            backend.lgamma(self.total_count + 1.0)
-            - ops.sum(backend.lgamma(value + 1.0), axis=-1)
-            + ops.sum(multiply_no_nan(value, self._log_probs()), axis=-1)
-        )
+        log_rates = ops.log(self.total_count)[..., None] + self._log_probs()
+        terms = log_gamma_density(value + 1.0, ops.exp(log_rates), log_rates)
+        return ops.sum(terms, axis=-1) + lgamma_rest(self.total_count)
 
     def _mean(self):
         return self.total_count[..., None] * self.probs

@@ -5,8 +5,8 @@ from keras import ops
 from bayesian_layers import backend
 from bayesian_layers.distributions import constraints, noise
 from bayesian_layers.distributions.distribution import register
-from bayesian_layers.distributions.functions import multiply_no_nan
 from bayesian_layers.distributions.logits_or_probs import BinaryLogitsOrProbs
+from bayesian_layers.distributions.stirling import lgamma_rest, log_gamma_density
 
 
 @register
@@ -51,14 +51,16 @@ class NegativeBinomial(BinaryLogitsOrProbs):
         return backend.random_poisson(shape, rate, self.dtype, poisson_seed)
 
     def _log_prob(self, value):
+        total = self.total_count + value
+        log_total = ops.log(total)
         log_failure, log_success = self._log_probs()
-        return (
-            backend.lgamma(self.total_count + value)
-            - backend.lgamma(value + 1.0)
-            - backend.lgamma(self.total_count)
-            + multiply_no_nan(value, log_success)
-            + multiply_no_nan(self.total_count, log_failure)
+        successes = log_gamma_density(
+            value + 1.0, total * ops.exp(log_success), log_total + log_success
         )
+        failures = log_gamma_density(
+            self.total_count, total * ops.exp(log_failure), log_total + log_failure
+        )
+        return successes + failures + log_failure + lgamma_rest(total)
 
     def _cdf(self, value):
         count, k, probs = (

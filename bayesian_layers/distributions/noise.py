@@ -31,6 +31,16 @@ def uniform(shape, dtype, seed):
     return ops.clip(noise + step, step, 1.0 - step)
 
 
+def binomial(shape, count, probs, dtype, seed):
+    """Numbers of successes in `count` trials."""
+    count, probs = ops.broadcast_to(count, shape), ops.broadcast_to(probs, shape)
+    # Samplers are poor at p near 1: failures are drawn there instead.
+    flip = probs > 0.5
+    rarer = ops.where(flip, 1.0 - probs, probs)
+    drawn = keras.random.binomial(shape, count, rarer, dtype=dtype, seed=seed)
+    return ops.where(flip, count - drawn, drawn)
+
+
 def log_gamma(shape, concentration, dtype, seed):
     """The logarithm of standard gamma noise, differentiable in the concentration.
 
@@ -38,6 +48,7 @@ def log_gamma(shape, concentration, dtype, seed):
     if g ~ Gamma(a + 1) and u ~ Uniform(0, 1), then g * u**(1 / a) ~ Gamma(a).
     """
     gamma_seed, uniform_seed = split(seed, 2)
+    concentration = ops.broadcast_to(concentration, shape)
     boosted = backend.random_gamma(shape, concentration + 1.0, dtype, gamma_seed)
     return (
         ops.log(boosted) + ops.log(uniform(shape, dtype, uniform_seed)) / concentration

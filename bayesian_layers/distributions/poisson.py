@@ -5,6 +5,7 @@ from keras import ops
 from bayesian_layers import backend
 from bayesian_layers.distributions import constraints
 from bayesian_layers.distributions.distribution import Distribution, register
+from bayesian_layers.distributions.stirling import log_gamma_density
 
 
 @register
@@ -52,7 +53,7 @@ class Poisson(Distribution):
         return backend.random_poisson(shape, self.rate, self.dtype, seed)
 
     def _log_prob(self, value):
-        return value * self.log_rate - self.rate - backend.lgamma(value + 1.0)
+        return log_gamma_density(value + 1.0, self.rate, self.log_rate)
 
     def _cdf(self, value):
         rate = self.rate + ops.zeros_like(value)

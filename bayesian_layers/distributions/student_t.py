@@ -1,15 +1,14 @@
 """Student's t distribution."""
 
-import math
-
 import numpy as np
 from keras import ops
 
 from bayesian_layers import backend
 from bayesian_layers.distributions import constraints, noise
 from bayesian_layers.distributions.distribution import Distribution, register
-from bayesian_layers.distributions.functions import LOG_2, betaln
+from bayesian_layers.distributions.functions import LOG_2
 from bayesian_layers.distributions.location_scale import LocationScale
+from bayesian_layers.distributions.stirling import betaln, digamma_rest
 
 
 @register
@@ -51,15 +50,8 @@ class StudentT(LocationScale):
         return (
             -(half + 0.5) * ops.log1p(ops.square(z) / self.df)
             - 0.5 * ops.log(self.df)
-            - self._log_beta(half)
+            - betaln(half, ops.full_like(half, 0.5))
         )
-
-    def _log_beta(self, half):
-        """log B(1/2, df/2); for large df, where lgamma cancels, by its expansion."""
-        large = half > 1e3
-        expansion = 0.5 * math.log(math.pi) - 0.5 * ops.log(half) + 0.125 / half
-        exact = betaln(ops.where(large, 1.0, half), ops.full_like(half, 0.5))
-        return ops.where(large, expansion, exact)
 
     def _standard_cdf(self, z):
         tail = 0.5 * self._two_sided_tail(z)
@@ -83,8 +75,12 @@ class StudentT(LocationScale):
 
     def _standard_entropy(self):
         half = 0.5 * self.df
+        # digamma(half + 1/2) - digamma(half), which is small for many degrees.
+        difference = (
+            ops.log1p(0.5 / half) + digamma_rest(half + 0.5) - digamma_rest(half)
+        )
         return (
-            (half + 0.5) * (backend.digamma(half + 0.5) - backend.digamma(half))
+            (half + 0.5) * difference
             + 0.5 * ops.log(self.df)
-            + self._log_beta(half)
+            + betaln(half, ops.full_like(half, 0.5))
         )

@@ -1,5 +1,6 @@
 """A distribution pushed through an invertible map."""
 
+import numpy as np
 from keras import ops
 
 from bayesian_layers.distributions.distribution import register
@@ -48,24 +49,33 @@ class Transformed(Wrapper):
         rank = getattr(self.transform, "event_rank", 0)
         return max(rank - len(self.distribution.event_shape), 0)
 
+    def sample(self, sample_shape=(), seed=None):
+        """Draws values: those of the base, transformed."""
+        # The base says by itself if it has no gradient; parameters of the transform
+        # have one.
+        return self.transform(self.distribution.sample(sample_shape, seed))
+
     def _sample(self, sample_shape, seed):
-        return self.transform(self.distribution._sample(sample_shape, seed))
+        return self.sample(sample_shape, seed)
 
     def log_prob(self, value):
         """Log of the density; -inf outside of the image of the base's support."""
-        value = self._standardize_value(value)
-        x = self.transform.reverse(value)
-        # Outside of the image the inverse is NaN; the base is then asked at a point of
-        # its support, so that no NaN enters the gradient.
-        outside = ops.isnan(x)
-        x = ops.where(outside, ops.zeros_like(x), x)
+        x, outside = self._reverse(self._standardize_value(value))
         rank = len(self.event_shape)
         log_det = self.transform.log_det_jacobian(x)
         log_det = self._sum(log_det, rank - getattr(self.transform, "event_rank", 0))
         base = self._sum(self.distribution.log_prob(x), self._taken())
         axes = tuple(range(-rank, 0))
         outside = ops.any(outside, axis=axes) if axes else outside
-        return ops.where(outside, -float("inf"), base - log_det)
+        return ops.where(outside, -np.inf, base - log_det)
+
+    def _reverse(self, value):
+        """The inverse, and where there is none, because value is not in the image."""
+        x = self.transform.reverse(value)
+        # It is NaN there, or infinite at the ends; zero is put in its place, so that
+        # no NaN enters the gradient.
+        outside = ops.logical_not(ops.isfinite(x))
+        return ops.where(outside, 0.0, x), outside
 
     def _monotone(self, method):
         if not hasattr(self.transform, "increasing"):
@@ -74,8 +84,28 @@ class Transformed(Wrapper):
 
     def _cdf(self, value):
         increasing = self._monotone("cdf")
-        below = self.distribution._cdf(self.transform.reverse(value))
-        return below if increasing else 1.0 - below
+        x, outside = self._reverse(value)
+        base = self.distribution
+        inside = base._cdf(x) if increasing else ops.exp(base._log_survival(x))
+        return ops.where(outside, self._is_above(value), inside)
+
+    def _log_cdf(self, value):
+        increasing = self._monotone("log_cdf")
+        x, outside = self._reverse(value)
+        base = self.distribution
+        inside = base._log_cdf(x) if increasing else base._log_survival(x)
+        return ops.where(outside, ops.log(self._is_above(value)), inside)
+
+    def _log_survival(self, value):
+        increasing = self._monotone("log_survival")
+        x, outside = self._reverse(value)
+        base = self.distribution
+        inside = base._log_survival(x) if increasing else base._log_cdf(x)
+        return ops.where(outside, ops.log(1.0 - self._is_above(value)), inside)
+
+    def _is_above(self, value):
+        """1 for a value outside of the image, an interval, that is above it, or 0."""
+        return ops.cast(value > self.transform(ops.zeros_like(value)), self.dtype)
 
     def _quantile(self, probability):
         increasing = self._monotone("quantile")

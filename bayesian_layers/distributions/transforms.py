@@ -9,13 +9,22 @@ together (zero for elementwise maps), is all that `Transformed` needs.
 import math
 
 import keras
+import numpy as np
 from keras import ops
 
-from bayesian_layers.distributions.functions import LOG_2, logit
+from bayesian_layers.distributions.functions import LOG_2, logit, tiny
 
 __all__ = ["Affine", "Exp", "Sigmoid", "Softplus", "Tanh", "Transform"]
 
 register = keras.saving.register_keras_serializable("bayesian_layers.transforms")
+
+
+def _between(y, low, high):
+    """`y` strictly between the ends of an open interval, whatever was rounded."""
+    dtype = keras.backend.standardize_dtype(y.dtype)
+    ends = np.nextafter(np.array([low, high], dtype), np.array([high, low], dtype))
+    # The number next to zero is not a normal one, and may count as zero.
+    return ops.clip(y, float(ends[0]) if low else tiny(dtype), float(ends[1]))
 
 
 class Transform:
@@ -59,7 +68,7 @@ class Exp(Transform):
     """The exponential: real numbers to positive ones."""
 
     def __call__(self, x):
-        return ops.exp(x)
+        return _between(ops.exp(x), 0.0, np.inf)
 
     def reverse(self, y):
         """Returns log(y)."""
@@ -75,7 +84,7 @@ class Softplus(Transform):
     """log(1 + exp(x)): real numbers to positive ones, linear for large x."""
 
     def __call__(self, x):
-        return ops.softplus(x)
+        return _between(ops.softplus(x), 0.0, np.inf)
 
     def reverse(self, y):
         """Returns log(exp(y) - 1), as y + log(1 - exp(-y))."""
@@ -91,7 +100,7 @@ class Sigmoid(Transform):
     """1 / (1 + exp(-x)): real numbers to the unit interval."""
 
     def __call__(self, x):
-        return ops.sigmoid(x)
+        return _between(ops.sigmoid(x), 0.0, 1.0)
 
     def reverse(self, y):
         """Returns log(y / (1 - y))."""
@@ -107,7 +116,7 @@ class Tanh(Transform):
     """The hyperbolic tangent: real numbers to (-1, 1)."""
 
     def __call__(self, x):
-        return ops.tanh(x)
+        return _between(ops.tanh(x), -1.0, 1.0)
 
     def reverse(self, y):
         """Returns arctanh(y)."""

@@ -46,6 +46,11 @@ class Wrapper(Distribution):
     def _dynamic_batch_shape(self):
         return self.distribution._dynamic_batch_shape()[: self._split()]
 
+    def _spread_batch(self, batch):
+        taken = self.distribution._dynamic_batch_shape()[self._split() :]
+        base = self.distribution._spread_batch((*batch, *taken))
+        return self.rebuild({**self._arguments, "distribution": base})
+
     @staticmethod
     def _sum(values, rank):
         """Sums over the last `rank` axes."""

@@ -1,0 +1,185 @@
+"""Posteriors whose elements depend on each other."""
+
+import math
+
+import keras
+from keras import ops
+
+from bayesian_layers.distributions import (
+    MultivariateNormalLowRank,
+    MultivariateNormalTriL,
+    Radial,
+    Reshaped,
+)
+from bayesian_layers.initializers.normal import UNTRANSFORMED_SCALE, TrainableNormal
+from bayesian_layers.initializers.posterior import Posterior, register
+from bayesian_layers.parameterizations import Softplus
+
+
+@register
+class ScaledIdentity(keras.initializers.Initializer):
+    """A matrix with one number on the diagonal and zeros elsewhere.
+
+    Args:
+        value: The number.
+    """
+
+    def __init__(self, value=1.0):
+        self.value = value
+
+    def __call__(self, shape, dtype=None):
+        """Returns the matrix."""
+        return self.value * ops.eye(*shape, dtype=dtype)
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        return {"value": self.value}
+
+
+@register
+class TrainableMultivariateNormal(Posterior):
+    """A normal distribution over a weight with any covariance.
+
+    vec(w) = vec(mean) + L @ z, with standard normal z and lower triangular L
+
+    By name: `"trainable_multivariate_normal"`. It holds n * n numbers for a weight of
+    n elements: for small layers. The diagonal of L starts at softplus(-3) = 0.0486,
+    all else of it at zero.
+
+    Args:
+        mean_initializer: Initializer of the mean. Defaults to the layer's.
+        tril_initializer: Initializer of the untransformed factor, `[n, n]`; its
+            diagonal is read through softplus, above it nothing is read. Defaults to
+            -3 on the diagonal and zeros elsewhere.
+        mean_regularizer: Penalty on the mean.
+        tril_regularizer: Penalty on the untransformed factor.
+        mean_constraint: Parameterization of the mean. Defaults to none.
+    """
+
+    arguments = {"mean": "loc", "tril": "tril"}
+    defaults = {"tril": ScaledIdentity(UNTRANSFORMED_SCALE)}
+
+    def __init__(
+        self,
+        mean_initializer=None,
+        tril_initializer=None,
+        mean_regularizer=None,
+        tril_regularizer=None,
+        mean_constraint=None,
+    ):
+        super().__init__(
+            mean_initializer=mean_initializer,
+            tril_initializer=tril_initializer,
+            mean_regularizer=mean_regularizer,
+            tril_regularizer=tril_regularizer,
+            mean_constraint=mean_constraint,
+        )
+
+    def shapes(self, shape):
+        """Returns the shapes: the factor is a square over all elements."""
+        size = math.prod(shape)
+        return {"loc": shape, "tril": (size, size)}
+
+    def distribution(self, loc, tril):
+        """Returns the normal distribution over arrays."""
+        diagonal = Softplus()(ops.diagonal(tril))
+        scale_tril = ops.tril(tril, k=-1) + ops.diag(diagonal)
+        return _of_arrays(MultivariateNormalTriL, loc, scale_tril=scale_tril)
+
+
+@register
+class TrainableLowRankNormal(Posterior):
+    """A normal distribution whose covariance is a diagonal plus a matrix of low rank.
+
+    vec(w) = vec(mean) + stddev * z + factor @ v, with standard normal z and v
+
+    By name: `"trainable_low_rank_normal"`.
+
+    Args:
+        rank: The number of columns of the factor. Defaults to 1.
+        mean_initializer: Initializer of the mean. Defaults to the layer's.
+        stddev_initializer: Initializer of the untransformed `stddev`. Defaults to -3.
+        factor_initializer: Initializer of the factor, `[n, rank]`. Defaults to normal
+            noise of standard deviation 0.01: with zeros it would never train.
+        mean_regularizer: Penalty on the mean.
+        stddev_regularizer: Penalty on the untransformed `stddev`.
+        factor_regularizer: Penalty on the factor.
+        mean_constraint: Parameterization of the mean. Defaults to none.
+        stddev_constraint: Parameterization of `stddev`. Defaults to `"softplus"`.
+        factor_constraint: Parameterization of the factor. Defaults to none.
+    """
+
+    arguments = {"mean": "loc", "stddev": "scale", "factor": "factor"}
+    defaults = {
+        "stddev": keras.initializers.Constant(UNTRANSFORMED_SCALE),
+        "factor": keras.initializers.RandomNormal(stddev=0.01),
+    }
+
+    def __init__(
+        self,
+        rank=1,
+        mean_initializer=None,
+        stddev_initializer=None,
+        factor_initializer=None,
+        mean_regularizer=None,
+        stddev_regularizer=None,
+        factor_regularizer=None,
+        mean_constraint=None,
+        stddev_constraint="softplus",
+        factor_constraint=None,
+    ):
+        if not (isinstance(rank, int) and rank > 0):
+            raise ValueError(f"`rank` should be a positive integer. Received: {rank}")
+        super().__init__(
+            rank=rank,
+            mean_initializer=mean_initializer,
+            stddev_initializer=stddev_initializer,
+            factor_initializer=factor_initializer,
+            mean_regularizer=mean_regularizer,
+            stddev_regularizer=stddev_regularizer,
+            factor_regularizer=factor_regularizer,
+            mean_constraint=mean_constraint,
+            stddev_constraint=stddev_constraint,
+            factor_constraint=factor_constraint,
+        )
+
+    def shapes(self, shape):
+        """Returns the shapes: the factor has a row for each element."""
+        size = (math.prod(shape), self._settings["rank"])
+        return {"loc": shape, "scale": shape, "factor": size}
+
+    def distribution(self, loc, scale, factor):
+        """Returns the normal distribution over arrays."""
+        return _of_arrays(
+            MultivariateNormalLowRank,
+            loc,
+            cov_diag_factor=ops.square(_flat(scale)),
+            cov_perturb_factor=factor,
+        )
+
+
+@register
+class TrainableRadial(TrainableNormal):
+    """A radial distribution: the noise has a direction, and the size of one number.
+
+    w = mean + stddev * z / |z| * r, with standard normal z (an array) and r (a number)
+
+    By name: `"trainable_radial"`. Arguments as in `TrainableNormal`. Unlike that of a
+    normal distribution, the noise does not grow with the number of elements.
+
+    Reference: Farquhar, Osborne and Gal (2020), Radial Bayesian neural networks.
+    """
+
+    def distribution(self, loc, scale):
+        """Returns the radial distribution over arrays."""
+        return _of_arrays(Radial, loc, scale_diag=_flat(scale))
+
+
+def _flat(array):
+    return ops.reshape(array, (-1,))
+
+
+def _of_arrays(family, loc, **parameters):
+    """A distribution of vectors, seen as one of arrays of the shape of `loc`."""
+    flat = family.rebuild({"loc": _flat(loc), **parameters})
+    return Reshaped.rebuild({"distribution": flat, "shape": tuple(loc.shape)})

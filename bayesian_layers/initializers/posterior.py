@@ -1,0 +1,140 @@
+"""The contract of distributions over weights."""
+
+import copy
+import dataclasses
+import inspect
+from collections.abc import Callable
+
+import keras
+
+from bayesian_layers import parameterizations
+
+register = keras.saving.register_keras_serializable("bayesian_layers.initializers")
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    """One parameter of a posterior: how it starts, and what is read of it.
+
+    `initializer` may itself be a `Posterior`: then the parameter is random, and
+    `regularizer` is the penalty on its distribution.
+    """
+
+    initializer: Callable
+    regularizer: Callable | None = None
+    constraint: Callable | None = None
+
+
+class Posterior(keras.initializers.Initializer):
+    """A distribution over a weight, with parameters that train.
+
+    Given as initializer to one of our layers it makes the weight random: the Keras
+    variable is the first parameter, the location, and the others stand beside it under
+    the names `<weight>_<parameter>`. An instance holds no state: given to two layers,
+    it makes two distributions. In a layer that is not ours it initializes the weight
+    to the location.
+
+    A subclass states `arguments`, from the prefix of its constructor's arguments to
+    the name of the distribution's parameter, the location first; `defaults`, by that
+    prefix, the initializers that are not the layer's; `shapes(shape)`, if a parameter
+    has another shape than the weight; and `distribution(**parameters)`.
+    """
+
+    arguments = {}
+    defaults = {}
+    trainable = True
+
+    def __init__(self, **arguments):
+        from bayesian_layers import initializers, regularizers
+
+        self._parameters = {}
+        self.layer_default = None
+        for prefix, name in self.arguments.items():
+            self._parameters[name] = Parameter(
+                initializers.get(arguments.pop(f"{prefix}_initializer", None)),
+                regularizers.get(arguments.pop(f"{prefix}_regularizer", None)),
+                parameterizations.get(arguments.pop(f"{prefix}_constraint", None)),
+            )
+        self._settings = arguments
+
+    @property
+    def location(self):
+        """The name of the parameter that the Keras variable holds."""
+        return next(iter(self.arguments.values()))
+
+    def with_default(self, initializer):
+        """Returns a copy whose location starts as `initializer` says.
+
+        It matters only if the location was given no initializer of its own.
+        """
+        copied = copy.copy(self)
+        copied.layer_default = keras.initializers.get(initializer)
+        return copied
+
+    def parameters(self):
+        """Returns the parameters by name, with the defaults filled in."""
+        defaults = {self.location: self.layer_default or "glorot_uniform"}
+        for prefix, initializer in self.defaults.items():
+            defaults[self.arguments[prefix]] = initializer
+        return {
+            name: dataclasses.replace(
+                parameter,
+                initializer=_filled(parameter.initializer, defaults.get(name)),
+            )
+            for name, parameter in self._parameters.items()
+        }
+
+    def shapes(self, shape):
+        """Returns the shapes of the parameters of a weight of this shape."""
+        return dict.fromkeys(self.arguments.values(), shape)
+
+    def distribution(self, **parameters):
+        """Returns the distribution over the weight, given its parameters."""
+        raise NotImplementedError
+
+    def __call__(self, shape, dtype=None):
+        """Returns the initial location."""
+        initializer = self.parameters()[self.location].initializer
+        return initializer(shape, dtype=dtype)
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        values = dict(self._settings)
+        for prefix, name in self.arguments.items():
+            for field, value in vars(self._parameters[name]).items():
+                values[f"{prefix}_{field}"] = value
+        return {
+            name: keras.saving.serialize_keras_object(values[name])
+            for name in inspect.signature(type(self)).parameters
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        """Makes a posterior from what `get_config` returned."""
+        return cls(**config)
+
+
+def _filled(initializer, default):
+    """An initializer, the default in its place, or a posterior that starts there."""
+    if isinstance(initializer, Posterior):
+        return initializer.with_default(default)
+    if initializer is None:
+        initializer = keras.initializers.get(default)
+    return _fresh(initializer)
+
+
+def _fresh(initializer):
+    """A copy that draws other numbers, if the user gave no seed.
+
+    An initializer of Keras takes its seed when it is made: used for two weights, it
+    would give both the same numbers.
+    """
+    if not is_from_keras(initializer):
+        return initializer
+    unseeded = initializer.get_config().get("seed", 0) is None
+    return initializer.clone() if unseeded else initializer
+
+
+def is_from_keras(initializer):
+    """Whether an initializer, or what made it, is Keras' own."""
+    return initializer.__module__.startswith("keras.")

@@ -1,0 +1,71 @@
+"""Uncertainty over weights."""
+
+from bayesian_layers.layers.weights.flipout import (
+    Conv1DFlipout,
+    Conv1DTransposeFlipout,
+    Conv2DFlipout,
+    Conv2DTransposeFlipout,
+    Conv3DFlipout,
+    Conv3DTransposeFlipout,
+    DenseFlipout,
+    DepthwiseConv1DFlipout,
+    DepthwiseConv2DFlipout,
+    EinsumDenseFlipout,
+)
+from bayesian_layers.layers.weights.local_reparameterization import (
+    Conv1DLocalReparameterization,
+    Conv2DLocalReparameterization,
+    Conv3DLocalReparameterization,
+    DenseLocalReparameterization,
+)
+from bayesian_layers.layers.weights.reparameterization import (
+    Conv1DReparameterization,
+    Conv1DTransposeReparameterization,
+    Conv2DReparameterization,
+    Conv2DTransposeReparameterization,
+    Conv3DReparameterization,
+    Conv3DTransposeReparameterization,
+    DenseReparameterization,
+    DepthwiseConv1DReparameterization,
+    DepthwiseConv2DReparameterization,
+    EinsumDenseReparameterization,
+    EmbeddingReparameterization,
+    SeparableConv1DReparameterization,
+    SeparableConv2DReparameterization,
+)
+from bayesian_layers.layers.weights.variational_dropout import (
+    Conv2DVariationalDropout,
+    DenseVariationalDropout,
+)
+
+__all__ = [
+    "Conv1DFlipout",
+    "Conv1DLocalReparameterization",
+    "Conv1DReparameterization",
+    "Conv1DTransposeFlipout",
+    "Conv1DTransposeReparameterization",
+    "Conv2DFlipout",
+    "Conv2DLocalReparameterization",
+    "Conv2DReparameterization",
+    "Conv2DTransposeFlipout",
+    "Conv2DTransposeReparameterization",
+    "Conv2DVariationalDropout",
+    "Conv3DFlipout",
+    "Conv3DLocalReparameterization",
+    "Conv3DReparameterization",
+    "Conv3DTransposeFlipout",
+    "Conv3DTransposeReparameterization",
+    "DenseFlipout",
+    "DenseLocalReparameterization",
+    "DenseReparameterization",
+    "DenseVariationalDropout",
+    "DepthwiseConv1DFlipout",
+    "DepthwiseConv1DReparameterization",
+    "DepthwiseConv2DFlipout",
+    "DepthwiseConv2DReparameterization",
+    "EinsumDenseFlipout",
+    "EinsumDenseReparameterization",
+    "EmbeddingReparameterization",
+    "SeparableConv1DReparameterization",
+    "SeparableConv2DReparameterization",
+]

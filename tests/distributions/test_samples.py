@@ -1,0 +1,82 @@
+"""Samples of every row have the distribution of its reference.
+
+All assertions are those of `tests.statistics`, each with a false-failure rate of 1e-7.
+"""
+
+import numpy as np
+import pytest
+from keras import ops
+
+from tests.distributions.references import OneHot
+from tests.distributions.table import ROWS
+from tests.statistics import (
+    assert_counts,
+    assert_distributed_as,
+    assert_mean,
+    assert_uncorrelated,
+    assert_variance,
+)
+
+COUNT = 20_000
+RANDOM = [name for name in ROWS if name != "Deterministic"]
+
+
+@pytest.mark.parametrize("name", RANDOM)
+def test_samples_follow_the_reference_independently_of_each_other(name):
+    row = ROWS[name]
+    distribution = row.distribution()
+    # Not compiled as one: operations on samples of one shape serve all rows.
+    sample = distribution.sample(COUNT, seed=1)
+    assert bool(ops.all(distribution.support.check(sample)))
+    draws = ops.convert_to_numpy(sample)
+    assert draws.shape == (COUNT, *row.batch_shape, *row.event_shape)
+    assert draws.dtype == distribution.dtype
+    assert_follows(draws, row)
+    assert_independent(draws[:-1], draws[1:])
+    members = draws.reshape(COUNT, int(np.prod(row.batch_shape)), -1)[..., 0]
+    if row.batch_shape:
+        assert_independent(members[:, :-1], members[:, 1:])
+
+
+def assert_follows(draws, row):
+    reference = row.oracle()
+    if isinstance(reference, OneHot):
+        probabilities = np.moveaxis(reference.mean(), -1, 0)
+        assert_all_counts(np.argmax(draws, axis=-1), probabilities)
+    elif row.event_shape:
+        assert_moments(draws, reference)
+    elif row.continuous:
+        assert_distributed_as(draws, reference.cdf, detect=0.04)
+    else:
+        lowest = draws.min()
+        values = np.arange(lowest, lowest + 30.0).reshape(
+            -1, *[1] * len(row.batch_shape)
+        )
+        with np.errstate(divide="ignore"):
+            probabilities = np.exp(reference.log_prob(values))
+        assert_all_counts(draws - lowest, probabilities)
+
+
+def assert_all_counts(draws, probabilities):
+    for index in np.ndindex(*draws.shape[1:]):
+        column = (slice(None), *index)
+        assert_counts(draws[column], probabilities[column], detect=0.06)
+
+
+def assert_moments(draws, reference):
+    mean, variance = reference.mean(), reference.variance()
+    spread = np.sqrt(variance)
+    assert_mean(draws, mean, detect=0.08 * spread)
+    assert_variance(draws, variance, detect=0.25 * variance)
+    if hasattr(reference, "covariance"):
+        deviation = draws - mean
+        products = deviation[..., :, None] * deviation[..., None, :]
+        scale = spread[..., :, None] * spread[..., None, :]
+        assert_mean(products, reference.covariance(), detect=0.25 * scale)
+
+
+def assert_independent(first, second):
+    """Neither the values nor their distances from the median are correlated."""
+    assert_uncorrelated(first, second, detect=0.07)
+    first, second = (np.abs(x - np.median(x, axis=0)) for x in (first, second))
+    assert_uncorrelated(first, second, detect=0.07)

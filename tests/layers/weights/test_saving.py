@@ -1,0 +1,124 @@
+import pickle
+
+import keras
+import numpy as np
+import pytest
+
+import bayesian_layers as bl
+from tests.layers.weights.table import array
+
+X = np.random.default_rng(0).normal(size=(3, 6, 6, 1)).astype("float32")
+
+
+def network(conv, dense, **kwargs):
+    return keras.Sequential(
+        [
+            keras.Input((6, 6, 1)),
+            conv(2, 3, **kwargs),
+            conv(3, 3, **kwargs),
+            keras.layers.Flatten(),
+            dense(4, name="hidden", **kwargs),
+            dense(2, **kwargs),
+        ]
+    )
+
+
+def bayesian(**kwargs):
+    return network(bl.layers.Conv2DFlipout, bl.layers.DenseReparameterization, **kwargs)
+
+
+def deterministic():
+    return network(keras.layers.Conv2D, keras.layers.Dense)
+
+
+def at_the_mean(model, x):
+    means = {
+        weight.path: weight.distribution.mean()
+        for layer in model.layers
+        for weight in getattr(layer, "random_weights", {}).values()
+    }
+    with bl.condition(means):
+        return array(model(x))
+
+
+@pytest.mark.parametrize("file", ["model.weights.h5", "model.keras"])
+def test_a_deterministic_checkpoint_loads_as_means(file, tmp_path):
+    model, other = deterministic(), bayesian()
+    if file.endswith("h5"):
+        model.save_weights(tmp_path / file)
+    else:
+        model.save(tmp_path / file)
+    scales = [array(w) for w in other.weights if w.name == "kernel_scale"]
+    other.load_weights(tmp_path / file)
+    np.testing.assert_allclose(at_the_mean(other, X), array(model(X)), atol=1e-5)
+    for old, new in zip(
+        scales, (w for w in other.weights if w.name == "kernel_scale"), strict=True
+    ):
+        np.testing.assert_array_equal(old, array(new))
+
+
+def test_the_name_of_a_layer_finds_it_where_the_count_would_not(tmp_path):
+    model = deterministic()
+    model.save_weights(tmp_path / "model.weights.h5")
+    mixed = keras.Sequential(
+        [
+            keras.Input((6, 6, 1)),
+            keras.layers.Conv2D(2, 3),
+            keras.layers.Conv2D(3, 3),
+            keras.layers.Flatten(),
+            bl.layers.DenseFlipout(4, name="hidden"),
+            bl.layers.DenseReparameterization(2, name=model.layers[-1].name),
+        ]
+    )
+    mixed.load_weights(tmp_path / "model.weights.h5")
+    np.testing.assert_allclose(at_the_mean(mixed, X), array(model(X)), atol=1e-5)
+
+
+def test_a_checkpoint_of_another_architecture_is_refused(tmp_path):
+    model = keras.Sequential([keras.Input((6, 6, 1)), keras.layers.Conv2D(2, 3)])
+    model.save_weights(tmp_path / "model.weights.h5")
+    with pytest.raises(ValueError):
+        bayesian().load_weights(tmp_path / "model.weights.h5")
+
+
+def test_weights_pickles_and_clones_keep_what_they_should(tmp_path):
+    model = bayesian(seed=3, bias_initializer="trainable_normal")
+    model.save_weights(tmp_path / "model.weights.h5")
+    other = bayesian(seed=3, bias_initializer="trainable_normal")
+    other.load_weights(tmp_path / "model.weights.h5")
+    pickled = pickle.loads(pickle.dumps(model))
+    for copy in (other, pickled):
+        np.testing.assert_allclose(at_the_mean(copy, X), at_the_mean(model, X))
+        for old, new in zip(model.weights, copy.weights, strict=True):
+            np.testing.assert_array_equal(array(old), array(new))
+    np.testing.assert_array_equal(
+        other.predict(X, verbose=0), pickled.predict(X, verbose=0)
+    )
+    clone = keras.models.clone_model(model)
+    assert [w.shape for w in clone.weights] == [w.shape for w in model.weights]
+    assert clone.layers[0].get_config() == model.layers[0].get_config()
+
+
+def test_unknown_names_are_errors_that_list_the_known():
+    with pytest.raises(ValueError, match="Unknown initializer 'trainable_nomal'"):
+        bl.layers.DenseFlipout(2, kernel_initializer="trainable_nomal")
+    with pytest.raises(ValueError, match="Unknown regularizer .*normal_kl_divergence"):
+        bl.layers.DenseFlipout(2, kernel_regularizer="normal_kl")
+    config = bl.layers.DenseFlipout(2).get_config()
+    config["kernel_initializer"] = "nothing"
+    # Keras makes a TypeError of whatever goes wrong in a constructor.
+    with pytest.raises(TypeError, match="Unknown initializer 'nothing'"):
+        bl.layers.DenseFlipout.from_config(config)
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() == "jax", reason="JAX has no float64 by default."
+)
+def test_float64_stays_float64():
+    layer = bl.layers.DenseFlipout(2, dtype="float64")
+    outputs = layer(np.ones((2, 3)))
+    (loss,) = layer.losses
+    variables = layer.random_weights["kernel"].variables.values()
+    for value in (outputs, loss, *variables):
+        assert keras.backend.standardize_dtype(value.dtype) == "float64"
+    assert np.all(np.isfinite(array(outputs)))
