@@ -30,9 +30,15 @@ def value_and_grad(function, *arguments, dtype="float32"):
         The value, a float, and the list of gradients, NumPy arrays; zeros where the
         value does not depend on an argument.
     """
+    value, gradients = values_and_grad(function, *arguments, dtype=dtype)
+    return float(value), gradients
+
+
+def values_and_grad(function, *arguments, dtype="float32"):
+    """As `value_and_grad`, of a function to any shape: the gradients are of its sum."""
     tensors = [ops.convert_to_tensor(np.asarray(x), dtype) for x in arguments]
-    value, gradients = _VALUE_AND_GRAD[BACKEND](function, tensors)
-    return float(value), [ops.convert_to_numpy(g) for g in gradients]
+    values, gradients = _VALUES_AND_GRAD[BACKEND](function, tensors)
+    return ops.convert_to_numpy(values), [ops.convert_to_numpy(g) for g in gradients]
 
 
 def grad(function, *arguments, **kwargs):
@@ -92,8 +98,13 @@ def finite_difference(function, x, step=1e-5):
 def _jax(function, tensors):
     import jax
 
+    def total(*tensors):
+        values = function(*tensors)
+        return ops.sum(values), values
+
     argnums = tuple(range(len(tensors)))
-    return jax.jit(jax.value_and_grad(function, argnums))(*tensors)
+    gradients, values = jax.jit(jax.grad(total, argnums, has_aux=True))(*tensors)
+    return values, gradients
 
 
 def _tensorflow(function, tensors):
@@ -113,14 +124,14 @@ def _torch(function, tensors):
     value = function(*tensors)
     if not value.requires_grad:
         return value, [torch.zeros_like(tensor) for tensor in tensors]
-    gradients = torch.autograd.grad(value, tensors, allow_unused=True)
+    gradients = torch.autograd.grad(value.sum(), tensors, allow_unused=True)
     return value.detach(), [
         torch.zeros_like(tensor) if gradient is None else gradient
         for tensor, gradient in zip(tensors, gradients, strict=True)
     ]
 
 
-_VALUE_AND_GRAD = {"jax": _jax, "tensorflow": _tensorflow, "torch": _torch}
+_VALUES_AND_GRAD = {"jax": _jax, "tensorflow": _tensorflow, "torch": _torch}
 
 
 def second_derivative(function, x):
@@ -156,3 +167,12 @@ def native_sin(x):
     else:
         import torch as library
     return library.sin(x)
+
+
+def shapes_of(function):
+    """The shapes of the tensors that a function returns; on JAX nothing is compiled."""
+    if BACKEND == "jax":
+        import jax
+
+        return [tuple(leaf.shape) for leaf in jax.tree.leaves(jax.eval_shape(function))]
+    return [tuple(ops.shape(value)) for value in function()]

@@ -16,10 +16,12 @@ ndtri = tf.math.ndtri
 
 def betainc(a, b, x):
     """Regularized incomplete beta function; differentiable with respect to `x`."""
-    # TensorFlow's gradient for a and b is None, which trains as a silent zero.
+    # TensorFlow's gradient for a and b is None, which trains as a silent zero: a zero
+    # that cannot be differentiated by them is added.
     message = "TensorFlow has no gradient of `betainc` with respect to `a` and `b`."
-    a, b = undifferentiable(a, message), undifferentiable(b, message)
-    return tf.math.betainc(a, b, x)
+    result = tf.math.betainc(a, b, x)
+    zero = tf.zeros(tf.shape(result), dtype=result.dtype)
+    return result + undifferentiable(zero, message, a, b)
 
 
 @tf.custom_gradient

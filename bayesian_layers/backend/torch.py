@@ -17,9 +17,11 @@ def betainc(a, b, x):
     """Regularized incomplete beta function, by its continued fraction.
 
     PyTorch has none. The fraction (DLMF 8.17.22) converges fast where
-    x < (a + 1) / (a + b + 2); elsewhere I_x(a, b) = 1 - I_{1-x}(b, a) is used.
+    x < (a + 1) / (a + b + 2); elsewhere I_x(a, b) = 1 - I_{1-x}(b, a) is used. It is
+    computed in float64: in float32 the logarithms of the gamma function cancel.
     """
-    a, b, x = torch.broadcast_tensors(a, b, x)
+    dtype = x.dtype
+    a, b, x = torch.broadcast_tensors(a.double(), b.double(), x.double())
     inside = (x > 0.0) & (x < 1.0)
     safe = torch.where(inside, x, 0.5)
     swap = safe > (a + 1.0) / (a + b + 2.0)
@@ -33,7 +35,7 @@ def betainc(a, b, x):
     )
     fraction = torch.exp(log_front) / _beta_continued_fraction(p, q, y)
     result = torch.where(swap, 1.0 - fraction, fraction)
-    return torch.where(inside, result, (x >= 1.0).to(result.dtype))
+    return torch.where(inside, result, (x >= 1.0).to(result.dtype)).to(dtype)
 
 
 def _beta_continued_fraction(a, b, x):

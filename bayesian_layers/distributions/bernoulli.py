@@ -48,22 +48,21 @@ class Bernoulli(BinaryLogitsOrProbs):
         return ops.where(value > 0.5, log_success, log_failure)
 
     def _cdf(self, value):
-        below_one = ops.where(value < 0.0, ops.zeros_like(value), 1.0 - self.probs)
+        below_one = ops.where(value < 0.0, ops.zeros_like(value), self._failure())
         return ops.where(value < 1.0, below_one, 1.0)
 
     def _mean(self):
         return self.probs
 
     def _variance(self):
-        return self.probs * (1.0 - self.probs)
+        return self.probs * self._failure()
 
     def _mode(self):
         return ops.cast(self.probs > 0.5, self.dtype)
 
     def _entropy(self):
         log_failure, log_success = self._log_probs()
-        probs = self.probs
         return -(
-            multiply_no_nan(probs, log_success)
-            + multiply_no_nan(1.0 - probs, log_failure)
+            multiply_no_nan(self.probs, log_success)
+            + multiply_no_nan(self._failure(), log_failure)
         )

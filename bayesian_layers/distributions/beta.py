@@ -7,6 +7,7 @@ from bayesian_layers import backend
 from bayesian_layers.distributions import constraints, noise
 from bayesian_layers.distributions.distribution import Distribution, register
 from bayesian_layers.distributions.functions import tiny
+from bayesian_layers.distributions.incomplete import betainc
 from bayesian_layers.distributions.stirling import (
     gamma_entropy,
     lgamma_rest,
@@ -55,28 +56,26 @@ class Beta(Distribution):
         return ops.clip(ops.sigmoid(log1 - log0), tiny(self.dtype), below_one)
 
     def _log_prob(self, value):
-        total = self._total()
+        total, rest = self._total(), 1.0 - value
+        log_total = ops.log(total)
         return (
-            log_gamma_density(self.concentration1, total * value)
-            + log_gamma_density(self.concentration0, total * (1.0 - value))
+            log_gamma_density(
+                self.concentration1, total * value, log_total + ops.log(value)
+            )
+            + log_gamma_density(
+                self.concentration0, total * rest, log_total + ops.log(rest)
+            )
             + lgamma_rest(total)
-            + ops.log(total)
-        )
-
-    def _tail(self, first, second, value):
-        x = ops.clip(value, 0.0, 1.0)
-        shape = ops.shape(x + first + second)
-        return backend.betainc(
-            *(ops.broadcast_to(t, shape) for t in (first, second, x))
+            + log_total
         )
 
     def _cdf(self, value):
-        return self._tail(self.concentration1, self.concentration0, value)
+        x = ops.clip(value, 0.0, 1.0)
+        return betainc(self.concentration1, self.concentration0, x, 1.0 - x)
 
     def _log_survival(self, value):
-        return ops.log(
-            self._tail(self.concentration0, self.concentration1, 1.0 - value)
-        )
+        x = ops.clip(value, 0.0, 1.0)
+        return ops.log(betainc(self.concentration0, self.concentration1, 1.0 - x, x))
 
     def _mean(self):
         return self.concentration1 / self._total()

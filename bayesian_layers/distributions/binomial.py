@@ -2,9 +2,9 @@
 
 from keras import ops
 
-from bayesian_layers import backend
 from bayesian_layers.distributions import constraints, noise
 from bayesian_layers.distributions.distribution import register
+from bayesian_layers.distributions.incomplete import betainc
 from bayesian_layers.distributions.logits_or_probs import BinaryLogitsOrProbs
 from bayesian_layers.distributions.stirling import lgamma_rest, log_gamma_density
 
@@ -46,29 +46,29 @@ class Binomial(BinaryLogitsOrProbs):
 
     def _log_prob(self, value):
         count, log_count = self.total_count, ops.log(self.total_count)
-        log_failure, log_success = (log_count + p for p in self._log_probs())
+        log_failure, log_success = self._log_probs()
         failures = log_gamma_density(
-            count - value + 1.0, ops.exp(log_failure), log_failure
+            count - value + 1.0, count * self._failure(), log_count + log_failure
         )
-        successes = log_gamma_density(value + 1.0, ops.exp(log_success), log_success)
+        successes = log_gamma_density(
+            value + 1.0, count * self.probs, log_count + log_success
+        )
         return failures + successes + lgamma_rest(count)
 
     def _cdf(self, value):
-        count, k, probs = (
-            t + ops.zeros_like(value + self.total_count + self.probs)
-            for t in (self.total_count, ops.floor(value), self.probs)
-        )
+        count, k = self.total_count, ops.floor(value)
         inside = ops.logical_and(k >= 0.0, k < count)
-        k = ops.where(inside, k, 0.0)
         rest = ops.where(inside, count - k, 1.0)
-        result = backend.betainc(rest, k + 1.0, 1.0 - probs)
-        return ops.where(inside, result, ops.cast(k + count <= value, self.dtype))
+        result = betainc(
+            rest, ops.where(inside, k, 0.0) + 1.0, self._failure(), self.probs
+        )
+        return ops.where(inside, result, ops.cast(k >= count, self.dtype))
 
     def _mean(self):
         return self.total_count * self.probs
 
     def _variance(self):
-        return self._mean() * (1.0 - self.probs)
+        return self._mean() * self._failure()
 
     def _mode(self):
         mode = ops.floor((self.total_count + 1.0) * self.probs)

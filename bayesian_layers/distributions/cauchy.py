@@ -6,6 +6,7 @@ from keras import ops
 
 from bayesian_layers.distributions import noise
 from bayesian_layers.distributions.distribution import register
+from bayesian_layers.distributions.functions import log1p_square
 from bayesian_layers.distributions.location_scale import LocationScale
 
 
@@ -29,12 +30,7 @@ class Cauchy(LocationScale):
         return self._standard_quantile(noise.uniform(shape, self.dtype, seed))
 
     def _standard_log_prob(self, z):
-        # log(1 + z^2) without the overflow of the square.
-        size = ops.abs(z)
-        large = ops.maximum(size, 1.0)
-        inside = ops.log1p(ops.square(ops.minimum(size, 1.0)))
-        outside = 2.0 * ops.log(large) + ops.log1p(ops.square(1.0 / large))
-        return -ops.where(size < 1.0, inside, outside) - math.log(math.pi)
+        return -log1p_square(z) - math.log(math.pi)
 
     def _standard_cdf(self, z):
         # arctan2(1, -z) is the angle from 0 to pi: no cancellation in the lower tail.

@@ -57,10 +57,13 @@ class Dirichlet(Distribution):
         return ops.maximum(ops.softmax(log_gamma, axis=-1), tiny(self.dtype))
 
     def _log_prob(self, value):
-        total = self._total()
-        terms = log_gamma_density(self.concentration, total[..., None] * value)
-        normalizer = lgamma_rest(total) + (self._size() - 1) * ops.log(total)
-        return ops.sum(terms, axis=-1) + normalizer
+        total = self._total()[..., None]
+        log_total = ops.log(total)
+        terms = log_gamma_density(
+            self.concentration, total * value, log_total + ops.log(value)
+        )
+        normalizer = lgamma_rest(total) + (self._size() - 1) * log_total
+        return ops.sum(terms, axis=-1) + normalizer[..., 0]
 
     def _mean(self):
         return self.concentration / self._total()[..., None]

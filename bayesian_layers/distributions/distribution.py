@@ -337,9 +337,10 @@ class Distribution:
         from bayesian_layers.distributions.functions import log_sub_exp
 
         log_low, log_high = self._log_cdf(low), self._log_cdf(high)
-        left = log_sub_exp(log_high, log_low)
-        right = log_sub_exp(self._log_survival(low), self._log_survival(high))
-        return ops.where(log_high < np.log(0.5), left, right)
+        left = log_high < np.log(0.5)
+        larger = ops.where(left, log_high, self._log_survival(low))
+        smaller = ops.where(left, log_low, self._log_survival(high))
+        return log_sub_exp(larger, smaller)
 
     def _quantile(self, probability):
         raise self._missing("quantile")

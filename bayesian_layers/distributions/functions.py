@@ -15,6 +15,22 @@ def tiny(dtype):
     return float(np.finfo(dtype).tiny)
 
 
+def bounded_exp(x, dtype):
+    """exp(x), held between the smallest and the largest positive normal number."""
+    low, high = tiny(dtype), float(np.finfo(dtype).max)
+    # Held before exp, too: its derivative where it overflows would become NaN.
+    x = ops.clip(x, math.log(low), math.log(high) - 1e-4)
+    return ops.clip(ops.exp(x), low, high)
+
+
+def log1p_square(x):
+    """log(1 + x^2), without the overflow of the square."""
+    size = ops.abs(x)
+    small, large = ops.minimum(size, 1.0), ops.maximum(size, 1.0)
+    outside = 2.0 * ops.log(large) + ops.log1p(ops.square(1.0 / large))
+    return ops.where(size < 1.0, ops.log1p(ops.square(small)), outside)
+
+
 def log1mexp(x):
     """log(1 - exp(-x)) for x >= 0, accurate for small and for large x."""
     small = x < LOG_2
@@ -25,9 +41,11 @@ def log1mexp(x):
 
 def log_sub_exp(larger, smaller):
     """log(exp(larger) - exp(smaller)), for larger >= smaller, either may be -inf."""
-    none = ops.isinf(smaller)
-    gap = ops.where(none, 1.0, larger - ops.where(none, larger - 1.0, smaller))
-    return ops.where(none, larger, larger + log1mexp(gap))
+    # Where one of them alone is the answer, no infinite derivative may arise.
+    none, equal = ops.isinf(smaller), larger <= smaller
+    gap = ops.where(ops.logical_or(none, equal), 1.0, larger - smaller)
+    result = ops.where(none, larger, larger + log1mexp(gap))
+    return ops.where(equal, -np.inf, result)
 
 
 def log_success(p):

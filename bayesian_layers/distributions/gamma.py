@@ -2,10 +2,10 @@
 
 from keras import ops
 
-from bayesian_layers import backend
 from bayesian_layers.distributions import constraints, noise
 from bayesian_layers.distributions.distribution import Distribution, register
-from bayesian_layers.distributions.functions import tiny
+from bayesian_layers.distributions.functions import bounded_exp
+from bayesian_layers.distributions.incomplete import gammainc, gammaincc
 from bayesian_layers.distributions.stirling import gamma_entropy, log_gamma_density
 
 
@@ -40,8 +40,7 @@ class Gamma(Distribution):
     def _sample(self, sample_shape, seed):
         shape = self._sample_shape(sample_shape)
         log_sample = noise.log_gamma(shape, self.concentration, self.dtype, seed)
-        sample = ops.exp(log_sample - ops.log(self.rate))
-        return ops.maximum(sample, tiny(self.dtype))
+        return bounded_exp(log_sample - ops.log(self.rate), self.dtype)
 
     def _log_prob(self, value):
         log_rate = ops.log(self.rate)
@@ -50,15 +49,13 @@ class Gamma(Distribution):
         )
 
     def _scaled(self, value):
-        """Both arguments of the incomplete gamma function, of one shape."""
-        x = self.rate * ops.maximum(value, 0.0)
-        return ops.broadcast_to(self.concentration, ops.shape(x)), x
+        return self.rate * ops.maximum(value, 0.0)
 
     def _cdf(self, value):
-        return backend.gammainc(*self._scaled(value))
+        return gammainc(self.concentration, self._scaled(value))
 
     def _log_survival(self, value):
-        return ops.log(backend.gammaincc(*self._scaled(value)))
+        return ops.log(gammaincc(self.concentration, self._scaled(value)))
 
     def _mean(self):
         return self.concentration / self.rate

@@ -6,7 +6,8 @@ from keras import ops
 from bayesian_layers import backend
 from bayesian_layers.distributions import constraints, noise
 from bayesian_layers.distributions.distribution import Distribution, register
-from bayesian_layers.distributions.functions import tiny
+from bayesian_layers.distributions.functions import bounded_exp, tiny
+from bayesian_layers.distributions.incomplete import gammainc, gammaincc
 from bayesian_layers.distributions.stirling import gamma_entropy, log_gamma_density
 
 
@@ -39,8 +40,7 @@ class InverseGamma(Distribution):
     def _sample(self, sample_shape, seed):
         shape = self._sample_shape(sample_shape)
         log_gamma = noise.log_gamma(shape, self.concentration, self.dtype, seed)
-        sample = ops.exp(ops.log(self.scale) - log_gamma)
-        return ops.clip(sample, tiny(self.dtype), float(np.finfo(self.dtype).max))
+        return bounded_exp(ops.log(self.scale) - log_gamma, self.dtype)
 
     def _log_prob(self, value):
         log_value = ops.log(value)
@@ -51,15 +51,14 @@ class InverseGamma(Distribution):
         return log_density + log_inverse - log_value
 
     def _inverted(self, value):
-        """Both arguments of the incomplete gamma function, of one shape."""
-        x = self.scale / ops.maximum(value, tiny(self.dtype))
-        return ops.broadcast_to(self.concentration, ops.shape(x)), x
+        return self.scale / ops.maximum(value, tiny(self.dtype))
 
     def _cdf(self, value):
-        return ops.where(value > 0.0, backend.gammaincc(*self._inverted(value)), 0.0)
+        below = gammaincc(self.concentration, self._inverted(value))
+        return ops.where(value > 0.0, below, 0.0)
 
     def _log_survival(self, value):
-        log_tail = ops.log(backend.gammainc(*self._inverted(value)))
+        log_tail = ops.log(gammainc(self.concentration, self._inverted(value)))
         return ops.where(value > 0.0, log_tail, 0.0)
 
     def _mean(self):

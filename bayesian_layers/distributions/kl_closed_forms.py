@@ -140,17 +140,21 @@ def _inverse_gamma(q, p):
 
 @register_kl(Beta, Beta)
 def _beta(q, p):
-    # The proportions are independent of the total, which is gamma distributed, too.
-    parts = gamma_divergence(q.concentration1, p.concentration1) + gamma_divergence(
-        q.concentration0, p.concentration0
-    )
-    return parts - gamma_divergence(q._total(), p._total())
+    ratio = p._total() / q._total()
+    parts = gamma_divergence(
+        q.concentration1, p.concentration1, ratio
+    ) + gamma_divergence(q.concentration0, p.concentration0, ratio)
+    return parts - gamma_divergence(q._total(), p._total(), ratio)
 
 
 @register_kl(Dirichlet, Dirichlet)
 def _dirichlet(q, p):
-    parts = ops.sum(gamma_divergence(q.concentration, p.concentration), axis=-1)
-    return parts - gamma_divergence(q._total(), p._total())
+    # Gamma variables are their proportions and, independent of these, their total. The
+    # rates are free; with this ratio the terms are as small as their difference.
+    q_total, p_total = q._total(), p._total()
+    ratio = p_total / q_total
+    parts = gamma_divergence(q.concentration, p.concentration, ratio[..., None])
+    return ops.sum(parts, axis=-1) - gamma_divergence(q_total, p_total, ratio)
 
 
 # Discrete families.
@@ -160,7 +164,7 @@ def _dirichlet(q, p):
 def _bernoulli(q, p):
     (q_failure, q_success), (p_failure, p_success) = q._log_probs(), p._log_probs()
     return _expected_difference(q.probs, q_success, p_success) + _expected_difference(
-        1.0 - q.probs, q_failure, p_failure
+        q._failure(), q_failure, p_failure
     )
 
 

@@ -4,7 +4,7 @@ from keras import ops
 
 from bayesian_layers.distributions import constraints
 from bayesian_layers.distributions.distribution import Distribution, register
-from bayesian_layers.distributions.functions import tiny
+from bayesian_layers.distributions.functions import bounded_exp, tiny
 from bayesian_layers.distributions.normal import Normal
 
 
@@ -37,8 +37,8 @@ class LogNormal(Distribution):
         return ops.log(ops.maximum(value, tiny(self.dtype)))
 
     def _sample(self, sample_shape, seed):
-        sample = ops.exp(self._normal()._sample(sample_shape, seed))
-        return ops.maximum(sample, tiny(self.dtype))
+        log_sample = self._normal()._sample(sample_shape, seed)
+        return bounded_exp(log_sample, self.dtype)
 
     def _log_prob(self, value):
         log_value = ops.log(value)

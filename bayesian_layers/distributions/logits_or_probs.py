@@ -42,6 +42,11 @@ class BinaryLogitsOrProbs(LogitsOrProbs):
         given = self._parameter("probs")
         return ops.sigmoid(self._parameter("logits")) if given is None else given
 
+    def _failure(self):
+        """1 - probs, precise for logits where probs is close to one."""
+        logits = self._parameter("logits")
+        return 1.0 - self.probs if logits is None else ops.sigmoid(-logits)
+
     def _log_probs(self):
         """Logarithms of the probabilities of failure and of success."""
         logits = self._parameter("logits")

@@ -61,8 +61,10 @@ class Multinomial(VectorLogitsOrProbs):
         return ops.stack([*counts, left], axis=-1)
 
     def _log_prob(self, value):
-        log_rates = ops.log(self.total_count)[..., None] + self._log_probs()
-        terms = log_gamma_density(value + 1.0, ops.exp(log_rates), log_rates)
+        count = self.total_count[..., None]
+        terms = log_gamma_density(
+            value + 1.0, count * self.probs, ops.log(count) + self._log_probs()
+        )
         return ops.sum(terms, axis=-1) + lgamma_rest(self.total_count)
 
     def _mean(self):

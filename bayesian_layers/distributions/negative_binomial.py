@@ -5,6 +5,7 @@ from keras import ops
 from bayesian_layers import backend
 from bayesian_layers.distributions import constraints, noise
 from bayesian_layers.distributions.distribution import register
+from bayesian_layers.distributions.incomplete import betainc
 from bayesian_layers.distributions.logits_or_probs import BinaryLogitsOrProbs
 from bayesian_layers.distributions.stirling import lgamma_rest, log_gamma_density
 
@@ -55,20 +56,18 @@ class NegativeBinomial(BinaryLogitsOrProbs):
         log_total = ops.log(total)
         log_failure, log_success = self._log_probs()
         successes = log_gamma_density(
-            value + 1.0, total * ops.exp(log_success), log_total + log_success
+            value + 1.0, total * self.probs, log_total + log_success
         )
         failures = log_gamma_density(
-            self.total_count, total * ops.exp(log_failure), log_total + log_failure
+            self.total_count, total * self._failure(), log_total + log_failure
         )
         return successes + failures + log_failure + lgamma_rest(total)
 
     def _cdf(self, value):
-        count, k, probs = (
-            t + ops.zeros_like(value + self.total_count + self.probs)
-            for t in (self.total_count, ops.floor(value), self.probs)
-        )
-        tail = backend.betainc(count, ops.maximum(k, 0.0) + 1.0, 1.0 - probs)
-        return ops.where(k >= 0.0, tail, 0.0)
+        k = ops.floor(value)
+        failure, success = self._failure(), self.probs
+        below = betainc(self.total_count, ops.maximum(k, 0.0) + 1.0, failure, success)
+        return ops.where(k >= 0.0, below, 0.0)
 
     def _mean(self):
         return self.total_count * self._odds()

@@ -5,6 +5,7 @@ from keras import ops
 from bayesian_layers import backend
 from bayesian_layers.distributions import constraints
 from bayesian_layers.distributions.distribution import Distribution, register
+from bayesian_layers.distributions.incomplete import gammaincc
 from bayesian_layers.distributions.stirling import log_gamma_density
 
 
@@ -56,10 +57,8 @@ class Poisson(Distribution):
         return log_gamma_density(value + 1.0, self.rate, self.log_rate)
 
     def _cdf(self, value):
-        rate = self.rate + ops.zeros_like(value)
-        k = ops.broadcast_to(ops.floor(value), ops.shape(rate))
-        tail = backend.gammaincc(ops.maximum(k, 0.0) + 1.0, rate)
-        return ops.where(k >= 0.0, tail, 0.0)
+        k = ops.floor(value)
+        return ops.where(k >= 0.0, gammaincc(ops.maximum(k, 0.0) + 1.0, self.rate), 0.0)
 
     def _mean(self):
         return self.rate

@@ -3,10 +3,10 @@
 import numpy as np
 from keras import ops
 
-from bayesian_layers import backend
 from bayesian_layers.distributions import constraints, noise
 from bayesian_layers.distributions.distribution import Distribution, register
-from bayesian_layers.distributions.functions import LOG_2
+from bayesian_layers.distributions.functions import LOG_2, log1p_square
+from bayesian_layers.distributions.incomplete import betainc
 from bayesian_layers.distributions.location_scale import LocationScale
 from bayesian_layers.distributions.stirling import betaln, digamma_rest
 
@@ -48,7 +48,7 @@ class StudentT(LocationScale):
     def _standard_log_prob(self, z):
         half = 0.5 * self.df
         return (
-            -(half + 0.5) * ops.log1p(ops.square(z) / self.df)
+            -(half + 0.5) * log1p_square(z / ops.sqrt(self.df))
             - 0.5 * ops.log(self.df)
             - betaln(half, ops.full_like(half, 0.5))
         )
@@ -58,9 +58,9 @@ class StudentT(LocationScale):
         return ops.where(z < 0.0, tail, 1.0 - tail)
 
     def _two_sided_tail(self, z):
-        half = ops.broadcast_to(0.5 * self.df, ops.shape(z + self.df))
-        x = self.df / (self.df + ops.square(z))
-        return backend.betainc(half, ops.full_like(half, 0.5), x)
+        half, square = 0.5 * self.df, ops.square(z)
+        total = self.df + square
+        return betainc(half, ops.full_like(half, 0.5), self.df / total, square / total)
 
     def _log_survival(self, value):
         return ops.log(self._standard_cdf(-self._standardize(value)))

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from bayesian_layers.distributions.functions import LOG_2, logit, tiny
+from bayesian_layers.distributions.functions import LOG_2, bounded_exp, logit, tiny
 
 __all__ = ["Affine", "Exp", "Sigmoid", "Softplus", "Tanh", "Transform"]
 
@@ -68,7 +68,7 @@ class Exp(Transform):
     """The exponential: real numbers to positive ones."""
 
     def __call__(self, x):
-        return _between(ops.exp(x), 0.0, np.inf)
+        return bounded_exp(x, keras.backend.standardize_dtype(x.dtype))
 
     def reverse(self, y):
         """Returns log(y)."""

@@ -95,40 +95,52 @@ class TruncatedNormal(Distribution):
         z = _inverse_log_ndtr(log_p)
         return self.loc + self.scale * ops.where(mirror, -z, z)
 
-    def _end_terms(self):
-        """Density over mass at both ends, and the same times the standardized end."""
-        log_mass = self._log_mass()
-        densities, moments = [], []
-        for end in (self.low, self.high):
-            finite = ops.isfinite(end)
-            z = ops.where(
-                finite, (ops.where(finite, end, self.loc) - self.loc) / self.scale, 0.0
-            )
-            ratio = ops.exp(-0.5 * ops.square(z) - HALF_LOG_2_PI - log_mass)
-            densities.append(ops.where(finite, ratio, 0.0))
-            moments.append(z * densities[-1])
-        return densities, moments
+    def _quadrature(self):
+        """Points of the interval and the probability of each, on a new last axis.
+
+        The points are distances from the mode in units of the scale. In the closed
+        forms of the moments everything cancels if the interval is narrow or far from
+        `loc`; a Gauss-Legendre rule over all that has mass to speak of is exact to
+        rounding for any interval.
+
+        Returns:
+            The points, their probabilities, minus the log-density at each relative to
+            the mode, and the logarithm of the integral of that relative density.
+        """
+        nodes, weights = np.polynomial.legendre.leggauss(32)
+        nodes = ops.convert_to_tensor(nodes, self.dtype)
+        weights = ops.convert_to_tensor(weights, self.dtype)
+        mode = self._mode()
+        distance = (mode - self.loc) / self.scale
+        # The relative density is exp(-40) at this distance from the mode.
+        size = ops.abs(distance)
+        reach = 80.0 / (size + ops.sqrt(ops.square(size) + 80.0))
+        low, high = ((end - mode) / self.scale for end in self._finite_ends())
+        low, high = ops.maximum(low, -reach), ops.minimum(high, reach)
+        half = 0.5 * (high - low)
+        points = 0.5 * (low + high)[..., None] + half[..., None] * nodes
+        fall = points * (0.5 * points + distance[..., None])
+        masses = weights * ops.exp(-fall)
+        total = ops.sum(masses, axis=-1)
+        return points, masses / total[..., None], fall, ops.log(half * total)
 
     def _mean(self):
-        (low, high), _ = self._end_terms()
-        return self.loc + self.scale * (low - high)
+        points, probabilities, _, _ = self._quadrature()
+        return self._mode() + self.scale * ops.sum(points * probabilities, axis=-1)
 
     def _variance(self):
-        (low, high), (low_z, high_z) = self._end_terms()
-        return ops.square(self.scale) * (1.0 + low_z - high_z - ops.square(low - high))
+        points, probabilities, _, _ = self._quadrature()
+        mean = ops.sum(points * probabilities, axis=-1, keepdims=True)
+        spread = ops.sum(ops.square(points - mean) * probabilities, axis=-1)
+        return ops.square(self.scale) * spread
 
     def _mode(self):
         return self.support.project(self.loc)
 
     def _entropy(self):
-        _, (low_z, high_z) = self._end_terms()
-        return (
-            0.5
-            + HALF_LOG_2_PI
-            + ops.log(self.scale)
-            + self._log_mass()
-            + 0.5 * (low_z - high_z)
-        )
+        _, probabilities, fall, log_integral = self._quadrature()
+        expected_fall = ops.sum(probabilities * fall, axis=-1)
+        return expected_fall + log_integral + ops.log(self.scale)
 
 
 def _inverse_log_ndtr(log_p):

@@ -129,12 +129,13 @@ def _fresh(initializer):
     An initializer of Keras takes its seed when it is made: used for two weights, it
     would give both the same numbers.
     """
-    if not is_from_keras(initializer):
+    if not is_from_keras(initializer) or inspect.isfunction(initializer):
         return initializer
     unseeded = initializer.get_config().get("seed", 0) is None
     return initializer.clone() if unseeded else initializer
 
 
 def is_from_keras(initializer):
-    """Whether an initializer, or what made it, is Keras' own."""
-    return initializer.__module__.startswith("keras.")
+    """Whether an initializer is of a class or function of Keras."""
+    # Methods of compiled modules have `None` for a module.
+    return (getattr(initializer, "__module__", None) or "").startswith("keras.")

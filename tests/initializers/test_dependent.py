@@ -5,9 +5,13 @@ import pytest
 from scipy import stats
 
 import bayesian_layers as bl
-from bayesian_layers import distributions
+from bayesian_layers import distributions, initializers
 from tests.differentiation import run
-from tests.initializers.checks import dense
+from tests.initializers.checks import (
+    assert_found_by_both_names,
+    assert_found_in_every_form,
+    dense,
+)
 from tests.initializers.table import ROWS, randomized
 from tests.layers.weights.table import array
 from tests.statistics import assert_distributed_as, assert_uncorrelated
@@ -56,7 +60,7 @@ def test_the_divergence_of_a_radial_distribution_is_the_mean_of_log_q_minus_log_
     middles of 2000 intervals of equal probability.
     """
     loc, scale = np.array([0.3, -0.2, 0.5]), np.array([0.8, 1.5, 0.4])
-    q = distributions.Radial(loc, scale)
+    q = distributions.Radial(loc.astype("float32"), scale.astype("float32"))
     p = distributions.MultivariateNormalDiag([0.1, 0.0, 0.2], [1.0, 2.0, 0.7])
     length = stats.halfnorm.ppf((np.arange(2000) + 0.5) / 2000)
     height, weights = np.polynomial.legendre.leggauss(12)
@@ -124,8 +128,15 @@ def test_the_log_density_of_a_draw_is_that_of_the_multivariate_normal(name):
     mean, covariance = ROWS[name].moments(numbers)
     x = np.random.default_rng(1).normal(size=(4, 3, 2)).astype("float32")
     expected = stats.multivariate_normal(mean, covariance).logpdf(x.reshape(4, 6))
-    log_prob = array(weight.distribution.log_prob(x))
+    log_prob = run(lambda x: weight.distribution.log_prob(x), x)
     np.testing.assert_allclose(log_prob, expected, rtol=1e-3)
+
+
+def test_a_scaled_identity_is_found_and_made():
+    assert_found_by_both_names(initializers.get, initializers.ScaledIdentity)
+    identity = initializers.ScaledIdentity(-3.0)
+    assert_found_in_every_form(initializers.get, identity)
+    np.testing.assert_array_equal(array(identity((2, 3))), -3.0 * np.eye(2, 3))
 
 
 def test_a_factor_far_below_zero_on_the_diagonal_keeps_the_density_finite():
@@ -142,4 +153,4 @@ def test_a_low_rank_posterior_of_ten_thousand_elements_has_a_divergence():
     layer.build((None, 100))
     # The factor starts so small that the divergence is that of independent elements.
     expected = 10_000 * 2.5256 + np.sum(np.square(array(layer.kernel))) / 2.0
-    np.testing.assert_allclose(array(bl.total_kl(layer)), expected, rtol=1e-2)
+    np.testing.assert_allclose(run(lambda: bl.total_kl(layer)), expected, rtol=1e-2)

@@ -123,8 +123,11 @@ def test_handlers_see_the_weight_only():
     assert list(tape) == ["layer/kernel"]
 
 
-def test_a_function_that_returns_a_tensor_is_a_plain_initializer():
-    layer = dense(kernel_initializer=lambda shape, dtype=None: ops.ones(shape, dtype))
+@pytest.mark.parametrize(
+    "function", [ops.ones, lambda shape, dtype=None: np.ones(shape)]
+)
+def test_a_function_that_returns_a_tensor_is_a_plain_initializer(function):
+    layer = dense(kernel_initializer=function)
     assert layer.random_weights == {}
     assert layer.losses == []
     np.testing.assert_array_equal(array(layer.kernel), np.ones((3, 2)))

@@ -1,0 +1,82 @@
+"""Compiled programs: distributions are made inside, cross over, and have no sizes."""
+
+import numpy as np
+import pytest
+from keras import ops
+
+from bayesian_layers import distributions as d
+from tests.differentiation import BACKEND, jit
+from tests.distributions.table import ROWS
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_compiled_with_its_parameters_as_arguments_it_agrees_with_scipy(name):
+    row = ROWS[name]
+    names = list(row.parameters)
+
+    def program(*parameters):
+        distribution = row.make(**dict(zip(names, parameters, strict=True)))
+        value = row.values.astype("float32")
+        return distribution.log_prob(value), distribution.sample(3, seed=1)
+
+    parameters = [
+        ops.convert_to_tensor(v.astype("float32")) for v in row.parameters.values()
+    ]
+    log_prob, sample = map(ops.convert_to_numpy, jit(program)(*parameters))
+    expected = row.oracle().log_prob(row.values)
+    np.testing.assert_allclose(log_prob, expected, rtol=1e-4, atol=1e-4)
+    assert sample.shape == (3, *row.batch_shape, *row.event_shape)
+    assert np.all(np.isfinite(sample))
+
+
+@pytest.mark.skipif(BACKEND != "jax", reason="Pytrees are JAX's.")
+@pytest.mark.parametrize("name", ROWS)
+def test_distributions_cross_jit_as_pytrees(name):
+    import jax
+
+    row = ROWS[name]
+    distribution = row.distribution()
+    leaves, structure = jax.tree.flatten(distribution)
+    assert len(leaves) == len(row.parameters)
+    rebuilt = jax.tree.unflatten(structure, leaves)
+    assert type(rebuilt) is type(distribution)
+    assert rebuilt.batch_shape == distribution.batch_shape
+    crossed = jax.jit(lambda q: q)(distribution)
+    assert type(crossed) is type(distribution)
+    for old, new in zip(leaves, jax.tree.leaves(crossed), strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="Unknown sizes are TensorFlow's.")
+def test_sizes_that_are_known_at_run_time_only():
+    import tensorflow as tf
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 3)), tf.TensorSpec((None, 1))])
+    def program(loc, scale):
+        normal = d.Normal(loc, tf.exp(scale))
+        assert normal.batch_shape == (None, 3)
+        mixture = d.MixtureSameFamily(d.Categorical(logits=loc), normal)
+        vectors = d.MultivariateNormalDiag(loc, tf.exp(scale))
+        return (
+            normal.sample(2, seed=1),
+            normal.mean(),
+            d.Categorical(logits=loc).sample(4, seed=1),
+            mixture.sample(seed=1),
+            vectors.log_prob(loc),
+            d.Independent(normal, 1).log_prob(loc),
+        )
+
+    shapes = [tuple(x.shape) for x in program(tf.zeros((5, 3)), tf.zeros((5, 1)))]
+    assert shapes == [(2, 5, 3), (5, 3), (4, 5), (5,), (5,), (5,)]
+
+
+@pytest.mark.skipif(BACKEND != "torch", reason="Transformations are torch's.")
+def test_torch_transformations_of_log_prob():
+    import torch
+
+    def log_prob(loc, x):
+        return d.Normal(loc, 2.0).log_prob(x)
+
+    loc, x = torch.zeros(4), torch.arange(4.0)
+    gradient = torch.func.vmap(torch.func.grad(log_prob))(loc, x)
+    torch.testing.assert_close(gradient, x / 4.0)
