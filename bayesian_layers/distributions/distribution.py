@@ -1,11 +1,20 @@
 """The contract of all distributions."""
 
+import functools
+
 import keras
 import numpy as np
 from keras import ops
 
 from bayesian_layers import backend
 from bayesian_layers.distributions import constraints, shapes
+from bayesian_layers.distributions.arguments import (
+    common_dtype,
+    flatten,
+    parameter_property,
+    standardize_parameter,
+    unflatten,
+)
 
 register = keras.saving.register_keras_serializable("bayesian_layers.distributions")
 
@@ -46,10 +55,8 @@ class Distribution:
         super().__init_subclass__(**kwargs)
         for name in cls.parameters:
             if not hasattr(cls, name):
-                setattr(cls, name, _parameter_property(name))
-        backend.register_pytree(
-            cls, _flatten, lambda aux, leaves: _unflatten(cls, aux, leaves)
-        )
+                setattr(cls, name, parameter_property(name))
+        backend.register_pytree(cls, flatten, functools.partial(unflatten, cls))
 
     def __init__(self, **arguments):
         given = {
@@ -57,9 +64,9 @@ class Distribution:
             for name in self.parameters
             if arguments.get(name) is not None
         }
-        dtype = _common_dtype(given.values())
+        dtype = common_dtype(given.values())
         for name, value in given.items():
-            arguments[name] = _standardize_parameter(value, dtype, name, self)
+            arguments[name] = standardize_parameter(value, dtype, name, self)
         self._arguments = arguments
         self._validate()
 
@@ -141,7 +148,7 @@ class Distribution:
     @property
     def parameter_dtype(self):
         """The floating dtype that the distribution computes in."""
-        return _common_dtype(self._given().values())
+        return common_dtype(self._given().values())
 
     @property
     def dtype(self):
@@ -390,60 +397,3 @@ class Distribution:
         distribution = object.__new__(cls)
         distribution._arguments = arguments
         return distribution
-
-
-def _parameter_property(name):
-    return property(
-        lambda self: self._parameter(name), doc=f"The parameter `{name}`, a tensor."
-    )
-
-
-def _common_dtype(values):
-    """The dtype of a computation with these values: floating, float32 or better."""
-    dtypes = [value.dtype for value in values if hasattr(value, "dtype")]
-    dtype = (
-        keras.backend.result_type(*dtypes, float) if dtypes else keras.config.floatx()
-    )
-    return "float32" if dtype in ("float16", "bfloat16") else dtype
-
-
-def _standardize_parameter(value, dtype, name, distribution):
-    if isinstance(value, keras.KerasTensor):
-        raise ValueError(
-            f"{type(distribution).__name__} expects numbers, arrays or tensors. "
-            f"Received a symbolic tensor: {name}={value}. Make the distribution inside "
-            "of a layer's `call`, where there are numbers."
-        )
-    if isinstance(value, keras.Variable):
-        return value
-    if not hasattr(value, "dtype"):
-        value = np.asarray(value)
-        if value.dtype.kind not in "fiub":
-            raise ValueError(
-                f"{type(distribution).__name__} expects `{name}` to be numeric. "
-                f"Received: {name}={value!r}"
-            )
-    return ops.convert_to_tensor(value, dtype)
-
-
-def _is_child(cls, name, value):
-    return value is not None and (
-        name in cls.parameters or isinstance(value, Distribution)
-    )
-
-
-def _flatten(distribution):
-    cls, arguments = type(distribution), distribution._arguments
-    names = tuple(n for n, value in arguments.items() if _is_child(cls, n, value))
-    # A variable stands for its value; JAX may have put anything else into a leaf.
-    leaves = tuple(
-        value.value if isinstance(value, keras.Variable) else value
-        for value in map(arguments.get, names)
-    )
-    rest = tuple((n, value) for n, value in arguments.items() if n not in names)
-    return leaves, (names, rest)
-
-
-def _unflatten(cls, aux, leaves):
-    names, rest = aux
-    return cls.rebuild({**dict(rest), **dict(zip(names, leaves, strict=True))})

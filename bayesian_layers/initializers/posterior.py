@@ -71,6 +71,14 @@ class Posterior(keras.initializers.Initializer):
         copied.layer_default = keras.initializers.get(initializer)
         return copied
 
+    def with_location(self, initializer):
+        """Returns a copy whose location starts so, whatever it was given before."""
+        copied = self.with_default(initializer)
+        location = self._parameters[self.location]
+        location = dataclasses.replace(location, initializer=None)
+        copied._parameters = {**self._parameters, self.location: location}
+        return copied
+
     def parameters(self):
         """Returns the parameters by name, with the defaults filled in."""
         defaults = {self.location: self.layer_default or "glorot_uniform"}

@@ -80,3 +80,11 @@ def test_torch_transformations_of_log_prob():
     loc, x = torch.zeros(4), torch.arange(4.0)
     gradient = torch.func.vmap(torch.func.grad(log_prob))(loc, x)
     torch.testing.assert_close(gradient, x / 4.0)
+
+
+def test_a_list_of_tensors_is_a_parameter_too():
+    def program(x):
+        return d.Normal([x, 2.0 * x], 1.0).mean()
+
+    mean = jit(program)(ops.convert_to_tensor(1.5))
+    np.testing.assert_array_equal(ops.convert_to_numpy(mean), [1.5, 3.0])

@@ -34,7 +34,7 @@ class EinsumFans:
         """Adds a weight; the kernel gets the posterior that was set aside."""
         is_location = isinstance(initializer, keras.initializers.VarianceScaling)
         if name == "kernel" and is_location and self._kernel_posterior is not None:
-            initializer = self._kernel_posterior.with_default(initializer)
+            initializer = self._kernel_posterior.with_location(initializer)
         return super().add_weight(shape, initializer, name=name, **kwargs)
 
 

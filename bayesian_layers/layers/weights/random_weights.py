@@ -1,5 +1,6 @@
 """Layers whose weights are read as random variables."""
 
+import contextlib
 import contextvars
 import functools
 
@@ -7,6 +8,7 @@ import keras
 from keras import ops
 
 from bayesian_layers import initializers
+from bayesian_layers.distributions import noise
 from bayesian_layers.layers.weights.checkpoint import turn_to_deterministic_entry
 from bayesian_layers.layers.weights.defaults import RandomDefaults
 from bayesian_layers.layers.weights.random_weight import RandomWeight
@@ -33,7 +35,10 @@ class RandomWeights(RandomDefaults):
         seed, kl_scale = arguments.pop("seed"), arguments.pop("kl_scale")
         super().__init__(**arguments)
         self.seed = seed
-        self.draw_seed_generator = keras.random.SeedGenerator(seed)
+        # On torch Keras adds a counter to the seed: those of two layers with the seeds
+        # 1 and 2 would give the same noise, one draw apart, were they not spread out.
+        (spread,) = noise.split(seed, 1)
+        self.draw_seed_generator = keras.random.SeedGenerator(spread)
         self.random_weights = {}
         self._keras_names = set()
         self._initial_kl_scale = float(kl_scale)
@@ -46,7 +51,8 @@ class RandomWeights(RandomDefaults):
     ):
         """Adds a weight: a random one if the initializer is a distribution."""
         self._keras_names.add(name)
-        posterior = initializers.as_posterior(initializer, shape, kwargs.get("dtype"))
+        dtype = kwargs.get("dtype") or self.variable_dtype
+        posterior = initializers.as_posterior(initializer, shape, dtype)
         if posterior is not None:
             weight = self._add_random(name, shape, posterior, regularizer, **kwargs)
             self.check_posterior(name, weight)
@@ -142,7 +148,7 @@ class RandomWeights(RandomDefaults):
         That is the last one, a scale where there is one: the location is frozen by
         LoRA, while the scale goes on training.
         """
-        if isinstance(regularizer, KLDivergence):
+        if hasattr(regularizer, "bind"):
             regularizer = regularizer.bind(
                 lambda name, **kwargs: super(RandomWeights, self).add_weight(
                     name=f"{prefix}_{name}", dtype="float32", autocast=False, **kwargs
@@ -186,9 +192,19 @@ class RandomWeights(RandomDefaults):
     # Calling.
 
     def __call__(self, *args, **kwargs):
+        with self._under_way():
+            return super().__call__(*args, **kwargs)
+
+    def stateless_call(self, *args, **kwargs):
+        """Calls the layer without side effects, as in Keras."""
+        with self._under_way():
+            return super().stateless_call(*args, **kwargs)
+
+    @contextlib.contextmanager
+    def _under_way(self):
         token = _called.set((*_called.get(), self))
         try:
-            return super().__call__(*args, **kwargs)
+            yield
         finally:
             _called.reset(token)
 

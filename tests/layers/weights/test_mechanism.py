@@ -142,6 +142,35 @@ def test_time_distributed_is_refused():
         layer(np.ones((2, 4, 3), "float32"))
 
 
+def test_stateless_call_works_on_a_bare_layer():
+    layer = dense(seed=1)
+    states = [layer.trainable_variables, layer.non_trainable_variables]
+    values = [
+        [array(v) if "seed" not in v.path else v.value for v in s] for s in states
+    ]
+    outputs, _ = layer.stateless_call(*values, np.ones((4, 3), "float32"))
+    assert ops.shape(outputs) == (4, 2)
+
+
+def test_layers_with_neighbouring_seeds_draw_apart():
+    draws = []
+    for seed in (1, 2):
+        layer = bl.layers.DenseReparameterization(
+            50, seed=seed, use_bias=False, kernel_initializer=zero_mean()
+        )
+        layer.build((None, 10))
+        x = np.eye(10, dtype="float32")
+        draws.append(np.stack([array(layer(x)).ravel() for _ in range(3)]))
+    # Independent draws of 500 numbers: correlations beyond 0.25 have 2e-8.
+    for first in draws[0]:
+        for second in draws[1]:
+            assert abs(np.corrcoef(first, second)[0, 1]) < 0.25
+
+
+def zero_mean():
+    return bl.initializers.TrainableNormal(mean_initializer="zeros")
+
+
 def test_lora_adds_to_the_draw_and_keeps_the_divergence():
     for name in ("DenseReparameterization", "DenseFlipout", "Conv1DFlipout"):
         arguments = {"kernel_size": 2} if name.startswith("Conv") else {}
@@ -189,6 +218,18 @@ def test_einsum_dense_starts_its_mean_as_keras_does():
     values = np.abs(array(ours.kernel))
     # Of 2048 uniform values the largest is within 2% of the limit but for 1e-18.
     assert 0.98 * limit < values.max() <= limit
+
+
+def test_einsum_dense_starts_a_given_mean_as_keras_does():
+    posterior = bl.initializers.TrainableNormal(mean_initializer="he_normal")
+    ours = bl.layers.EinsumDenseFlipout(
+        "abc,cde->abde", (None, 4, 8), kernel_initializer=posterior
+    )
+    ours.build((None, 5, 64))
+    # 2048 draws of standard deviation sqrt(2 / 64): an error of 10% is 6 standard
+    # errors, which are 1.6% each.
+    stddev = array(ours.kernel).std()
+    np.testing.assert_allclose(stddev, np.sqrt(2.0 / 64.0), rtol=0.1)
 
 
 def test_einsum_flipout_refuses_equations_that_mix_examples():

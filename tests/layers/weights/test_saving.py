@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import bayesian_layers as bl
+from tests.differentiation import has_float64
 from tests.layers.weights.table import array
 
 X = np.random.default_rng(0).normal(size=(3, 6, 6, 1)).astype("float32")
@@ -112,7 +113,7 @@ def test_unknown_names_are_errors_that_list_the_known():
 
 
 @pytest.mark.skipif(
-    keras.backend.backend() == "jax", reason="JAX has no float64 by default."
+    not has_float64(), reason="Keras computes in float32 on this backend."
 )
 def test_float64_stays_float64():
     layer = bl.layers.DenseFlipout(2, dtype="float64")

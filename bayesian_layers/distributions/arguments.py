@@ -1,0 +1,65 @@
+"""The arguments of a distribution: standardized, read, taken apart and put together."""
+
+import keras
+import numpy as np
+from keras import ops
+
+
+def common_dtype(values):
+    """The dtype of a computation with these values: floating, float32 or better."""
+    dtypes = [value.dtype for value in values if hasattr(value, "dtype")]
+    dtype = (
+        keras.backend.result_type(*dtypes, float) if dtypes else keras.config.floatx()
+    )
+    return "float32" if dtype in ("float16", "bfloat16") else dtype
+
+
+def standardize_parameter(value, dtype, name, distribution):
+    """Returns a parameter as a tensor; a Keras variable stays what it is."""
+    if isinstance(value, keras.KerasTensor):
+        raise ValueError(
+            f"{type(distribution).__name__} expects numbers, arrays or tensors. "
+            f"Received a symbolic tensor: {name}={value}. Make the distribution inside "
+            "of a layer's `call`, where there are numbers."
+        )
+    if isinstance(value, keras.Variable):
+        return value
+    if not any(hasattr(part, "dtype") for part in keras.tree.flatten(value)):
+        value = np.asarray(value)
+        if value.dtype.kind not in "fiub":
+            raise ValueError(
+                f"{type(distribution).__name__} expects `{name}` to be numeric. "
+                f"Received: {name}={value!r}"
+            )
+    return ops.convert_to_tensor(value, dtype)
+
+
+def parameter_property(name):
+    """Returns the property of a distribution that reads a parameter."""
+    return property(
+        lambda self: self._parameter(name), doc=f"The parameter `{name}`, a tensor."
+    )
+
+
+def flatten(distribution):
+    """Takes a distribution apart: tensors and distributions, and all else."""
+    arguments = distribution._arguments
+    names = tuple(
+        name
+        for name, value in arguments.items()
+        if value is not None
+        and (name in distribution.parameters or hasattr(value, "_arguments"))
+    )
+    # A variable stands for its value; JAX may have put anything else into a leaf.
+    leaves = tuple(
+        value.value if isinstance(value, keras.Variable) else value
+        for value in map(arguments.get, names)
+    )
+    rest = tuple((n, value) for n, value in arguments.items() if n not in names)
+    return leaves, (names, rest)
+
+
+def unflatten(cls, aux, leaves):
+    """Puts a distribution together again, without looking at its arguments."""
+    names, rest = aux
+    return cls.rebuild({**dict(rest), **dict(zip(names, leaves, strict=True))})

@@ -1,0 +1,60 @@
+"""The continuous distributions of vectors."""
+
+import numpy as np
+
+from bayesian_layers import distributions
+from tests.distributions.references_of_vectors import (
+    Radial,
+    dirichlet,
+    multivariate_normal,
+)
+from tests.distributions.rows import lower_triangular, positive, real, row
+
+row(
+    "Dirichlet",
+    distributions.Dirichlet,
+    dirichlet,
+    missing="cdf quantile",
+    concentration=positive(2, 3),
+)
+row(
+    "MultivariateNormalDiag",
+    distributions.MultivariateNormalDiag,
+    lambda loc, scale_diag: multivariate_normal(
+        loc, np.square(scale_diag)[..., None] * np.eye(3)
+    ),
+    missing="cdf quantile",
+    loc=real(2, 3),
+    scale_diag=positive(3),
+)
+row(
+    "MultivariateNormalTriL",
+    distributions.MultivariateNormalTriL,
+    lambda loc, scale_tril: multivariate_normal(
+        loc, np.tril(scale_tril) @ np.swapaxes(np.tril(scale_tril), -1, -2)
+    ),
+    missing="cdf quantile",
+    loc=real(2, 3),
+    scale_tril=lower_triangular(3, 3),
+)
+row(
+    "MultivariateNormalLowRank",
+    distributions.MultivariateNormalLowRank,
+    lambda loc, cov_diag_factor, cov_perturb_factor: multivariate_normal(
+        loc,
+        cov_diag_factor[..., None] * np.eye(3)
+        + cov_perturb_factor @ np.swapaxes(cov_perturb_factor, -1, -2),
+    ),
+    missing="cdf quantile",
+    loc=real(2, 3),
+    cov_diag_factor=positive(3),
+    cov_perturb_factor=real(2, 3, 2),
+)
+row(
+    "Radial",
+    distributions.Radial,
+    Radial,
+    missing="cdf quantile entropy",
+    loc=real(2, 3),
+    scale_diag=positive(2, 3),
+)
