@@ -1,10 +1,13 @@
 import os
 
-# Most of the time of the tests on JAX is compilation: it need not optimize.
-os.environ.setdefault(
-    "XLA_FLAGS",
-    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
-)
+# Most of the time of the tests on JAX is compilation, and it need not optimize. An XLA
+# that has dropped one of these flags says which.
+if os.environ.get("KERAS_BACKEND", "jax") == "jax":
+    os.environ.setdefault(
+        "XLA_FLAGS",
+        "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "
+        "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1",
+    )
 
 import bayesian_layers  # noqa: E402, F401, I001  Selects the backend before Keras does.
 import hypothesis  # noqa: E402

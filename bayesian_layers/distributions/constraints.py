@@ -82,6 +82,23 @@ class Interval(Constraint):
         return self.description or f"in [{self.low}, {self.high}]"
 
 
+class OpenInterval(Constraint):
+    """The numbers between `low` and `high`, neither included."""
+
+    def __init__(self, low, high):
+        self.low = low
+        self.high = high
+        self.description = f"between {low} and {high}"
+
+    def check(self, value):
+        """Returns whether `low < value < high`."""
+        return ops.logical_and(ops.greater(value, self.low), ops.less(value, self.high))
+
+    def project(self, value):
+        """Returns `value` where it is inside, and the midpoint where it is not."""
+        return ops.where(self.check(value), value, 0.5 * (self.low + self.high))
+
+
 class IntegerInterval(Interval):
     """The whole numbers from `low` to `high`, both included."""
 

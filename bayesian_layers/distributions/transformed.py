@@ -3,6 +3,7 @@
 import numpy as np
 from keras import ops
 
+from bayesian_layers.distributions import constraints
 from bayesian_layers.distributions.distribution import register
 from bayesian_layers.distributions.wrapper import Wrapper
 
@@ -20,7 +21,7 @@ class Transformed(Wrapper):
             `bl.distributions.transforms`, or any object with `__call__(x)`,
             `reverse(y)` and `log_det_jacobian(x)`, such as a reversible layer. Its
             attribute `event_rank`, zero if absent, says on how many trailing axes it
-            acts together.
+            acts together; `image`, a constraint, real if absent, where its values are.
 
     Example:
     >>> log_normal = bl.distributions.Transformed(
@@ -71,11 +72,9 @@ class Transformed(Wrapper):
 
     def _reverse(self, value):
         """The inverse, and where there is none, because value is not in the image."""
-        x = self.transform.reverse(value)
-        # It is NaN there, or infinite at the ends; zero is put in its place, so that
-        # no NaN enters the gradient.
-        outside = ops.logical_not(ops.isfinite(x))
-        return ops.where(outside, 0.0, x), outside
+        image = getattr(self.transform, "image", constraints.real)
+        outside = ops.logical_not(image.check(value))
+        return self.transform.reverse(image.project(value)), outside
 
     def _monotone(self, method):
         if not hasattr(self.transform, "increasing"):

@@ -12,6 +12,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from bayesian_layers.distributions import constraints
 from bayesian_layers.distributions.functions import LOG_2, bounded_exp, logit, tiny
 
 __all__ = ["Affine", "Exp", "Sigmoid", "Softplus", "Tanh", "Transform"]
@@ -28,13 +29,15 @@ def _between(y, low, high):
 
 
 class Transform:
-    """Base of the elementwise, monotone maps.
+    """Base of the elementwise, monotone maps of the real line.
 
-    A subclass writes `__call__`, `reverse` and `log_det_jacobian`.
+    A subclass writes `__call__`, `reverse` and `log_det_jacobian`, and says what the
+    `image` is, and whether the map is `increasing`.
     """
 
     event_rank = 0
     increasing = True
+    image = constraints.real
 
     def __call__(self, x):
         raise NotImplementedError
@@ -67,6 +70,8 @@ class Transform:
 class Exp(Transform):
     """The exponential: real numbers to positive ones."""
 
+    image = constraints.positive
+
     def __call__(self, x):
         return bounded_exp(x, keras.backend.standardize_dtype(x.dtype))
 
@@ -82,6 +87,8 @@ class Exp(Transform):
 @register
 class Softplus(Transform):
     """log(1 + exp(x)): real numbers to positive ones, linear for large x."""
+
+    image = constraints.positive
 
     def __call__(self, x):
         return _between(ops.softplus(x), 0.0, np.inf)
@@ -99,6 +106,8 @@ class Softplus(Transform):
 class Sigmoid(Transform):
     """1 / (1 + exp(-x)): real numbers to the unit interval."""
 
+    image = constraints.OpenInterval(0.0, 1.0)
+
     def __call__(self, x):
         return _between(ops.sigmoid(x), 0.0, 1.0)
 
@@ -114,6 +123,8 @@ class Sigmoid(Transform):
 @register
 class Tanh(Transform):
     """The hyperbolic tangent: real numbers to (-1, 1)."""
+
+    image = constraints.OpenInterval(-1.0, 1.0)
 
     def __call__(self, x):
         return _between(ops.tanh(x), -1.0, 1.0)

@@ -44,48 +44,42 @@ def test_the_beta_function_agrees_with_scipy():
 
 def test_tails_keep_their_digits():
     x = np.array([500.0, 700.0, 1400.0, 1800.0])
+    a = np.full_like(x, 1000.0)
     below, above = run(
-        lambda x: (
-            incomplete.gammainc(1000.0 + 0.0 * x, x),
-            incomplete.gammaincc(1000.0 + 0.0 * x, x),
-        ),
-        x.astype("float32"),
+        lambda a, x: (incomplete.gammainc(a, x), incomplete.gammaincc(a, x)),
+        *(t.astype("float32") for t in (a, x)),
     )
-    np.testing.assert_allclose(
-        below[:2], special.gammainc(1e3, x[:2]), rtol=1e-3, atol=1e-37
-    )
-    np.testing.assert_allclose(
-        above[2:], special.gammaincc(1e3, x[2:]), rtol=1e-3, atol=1e-37
-    )
+    expected = special.gammainc(1e3, x[:2])
+    np.testing.assert_allclose(below[:2], expected, rtol=1e-3, atol=1e-37)
+    expected = special.gammaincc(1e3, x[2:])
+    np.testing.assert_allclose(above[2:], expected, rtol=1e-3, atol=1e-37)
 
 
-def test_slopes_are_densities_on_both_sides_of_the_expansion():
-    # At the mean, too, where the deviance has a double zero.
+def test_slopes_are_densities_on_both_sides_of_the_switch():
+    # At the means, where the deviance has a double zero.
     a = np.array([2.0, 49.0, 51.0, 60.0, 1e3, 1e6])
-    x = a.copy()
-    _, (slope,) = values_and_grad(
-        lambda x: incomplete.gammainc(ops.convert_to_tensor(a, "float32"), x), x
-    )
-    np.testing.assert_allclose(slope, stats.gamma(a).pdf(x), rtol=1e-3)
+    concentration = ops.convert_to_tensor(a, "float32")
+    _, (slope,) = values_and_grad(lambda x: incomplete.gammainc(concentration, x), a)
+    np.testing.assert_allclose(slope, stats.gamma(a).pdf(a), rtol=1e-3)
 
 
-@pytest.mark.parametrize(
-    "make, oracle",
-    [
-        (lambda df: distributions.StudentT(df, 0.0, 1.0), stats.t),
-        (distributions.Poisson, stats.poisson),
-        (
-            lambda n: distributions.Binomial(n, probs=0.25),
-            lambda n: stats.binom(n, 0.25),
-        ),
-        (
-            lambda n: distributions.NegativeBinomial(n, probs=0.75),
-            lambda n: stats.nbinom(n, 0.25),
-        ),
-    ],
-    ids=["StudentT", "Poisson", "Binomial", "NegativeBinomial"],
-)
-def test_distribution_functions_of_large_parameters(make, oracle):
+LARGE = {
+    "StudentT": (lambda df: distributions.StudentT(df, 0.0, 1.0), stats.t),
+    "Poisson": (distributions.Poisson, stats.poisson),
+    "Binomial": (
+        lambda n: distributions.Binomial(n, probs=0.25),
+        lambda n: stats.binom(n, 0.25),
+    ),
+    "NegativeBinomial": (
+        lambda n: distributions.NegativeBinomial(n, probs=0.75),
+        lambda n: stats.nbinom(n, 0.25),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_distribution_functions_of_large_parameters(name):
+    make, oracle = LARGE[name]
     parameters = np.array([1.0, 30.0, 1e3, 1e6])
     x = in_float32(oracle(parameters).ppf(np.array([[0.01], [0.5], [0.99]])))
     actual = run(lambda: make(parameters.astype("float32")).cdf(x))

@@ -6,11 +6,11 @@ from keras import ops
 
 from bayesian_layers import distributions
 from bayesian_layers.distributions import transforms
-from tests.differentiation import differentiate, finite_difference, grad
+from tests.differentiation import differentiate, finite_difference, values_and_grad
 from tests.distributions.table import ROWS
 from tests.statistics import assert_mean
 
-COUNT = 10_000
+COUNT = 4_000
 MATRICES = {"scale_tril", "cov_perturb_factor"}
 
 DIFFERENTIABLE = {n: r for n, r in ROWS.items() if r.reparameterized}
@@ -37,18 +37,15 @@ def copies(row, count):
 
 
 def sample_and_gradients(row, count, function=lambda x: x):
-    """Draws, and the gradient of `function` of each with respect to its parameters."""
+    """`function` of draws, and its gradient with respect to the parameters of each."""
     parameters = copies(row, count)
-    weights = np.ones((count, *row.batch_shape, *row.event_shape))
 
-    def total(weights, *arrays):
+    def draw(*arrays):
         distribution = row.make(**dict(zip(parameters, arrays, strict=True)))
-        sample = distribution.sample(seed=3)
-        # The gradient with respect to the weights is the sample.
-        return ops.sum(weights * ops.stop_gradient(sample)) + ops.sum(function(sample))
+        return function(distribution.sample(seed=3))
 
-    draws, *gradients = grad(total, weights, *parameters.values())
-    return draws.astype("float64"), dict(zip(parameters, gradients, strict=True))
+    values, gradients = values_and_grad(draw, *parameters.values())
+    return values.astype("float64"), dict(zip(parameters, gradients, strict=True))
 
 
 def implicit_gradient(row, name, x):
@@ -83,8 +80,8 @@ def test_a_sample_of_several_noises_moves_as_its_quantile_does_on_average(name):
         expected = implicit_gradient(row, parameter, x)
         size = np.abs(expected).mean(axis=0)
         error = (gradient - expected) / size
-        assert_mean(error, 0.0, detect=0.2)
-        assert_mean(error * (row.oracle().cdf(x) - 0.5), 0.0, detect=0.2)
+        assert_mean(error, 0.0, detect=0.4)
+        assert_mean(error * (row.oracle().cdf(x) - 0.5), 0.0, detect=0.4)
 
 
 @pytest.mark.parametrize("name", VECTORS)

@@ -17,6 +17,11 @@ TWO_SHAPES = arrays.mutually_broadcastable_shapes(
 SAMPLE_SHAPE = arrays.array_shapes(min_dims=0, max_dims=2, max_side=3, min_side=1)
 
 
+# On JAX each new shape is compiled for.
+few = hypothesis.settings(max_examples=10)
+
+
+@few
 @hypothesis.given(TWO_SHAPES, SAMPLE_SHAPE)
 def test_parameters_broadcast_to_the_batch_shape(two, sample_shape):
     distribution = d.Normal(
@@ -40,6 +45,7 @@ def test_parameters_broadcast_to_the_batch_shape(two, sample_shape):
     )
 
 
+@few
 @hypothesis.given(TWO_SHAPES, strategies.integers(1, 3))
 def test_events_of_vectors_broadcast_too(two, size):
     first, second = two.input_shapes
