@@ -6,7 +6,7 @@ from keras import ops
 from bayesian_layers import backend
 from bayesian_layers.distributions import constraints, noise
 from bayesian_layers.distributions.distribution import Distribution, register
-from bayesian_layers.distributions.functions import tiny
+from bayesian_layers.distributions.functions import safe_log, tiny
 from bayesian_layers.distributions.incomplete import betainc
 from bayesian_layers.distributions.stirling import (
     gamma_entropy,
@@ -60,10 +60,10 @@ class Beta(Distribution):
         log_total = ops.log(total)
         return (
             log_gamma_density(
-                self.concentration1, total * value, log_total + ops.log(value)
+                self.concentration1, total * value, log_total + safe_log(value)
             )
             + log_gamma_density(
-                self.concentration0, total * rest, log_total + ops.log(rest)
+                self.concentration0, total * rest, log_total + safe_log(rest)
             )
             + lgamma_rest(total)
             + log_total

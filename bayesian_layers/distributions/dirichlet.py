@@ -6,7 +6,7 @@ from keras import ops
 from bayesian_layers import backend
 from bayesian_layers.distributions import constraints, noise, shapes
 from bayesian_layers.distributions.distribution import Distribution, register
-from bayesian_layers.distributions.functions import tiny
+from bayesian_layers.distributions.functions import safe_log, tiny
 from bayesian_layers.distributions.stirling import (
     gamma_entropy,
     lgamma_rest,
@@ -60,7 +60,7 @@ class Dirichlet(Distribution):
         total = self._total()[..., None]
         log_total = ops.log(total)
         terms = log_gamma_density(
-            self.concentration, total * value, log_total + ops.log(value)
+            self.concentration, total * value, log_total + safe_log(value)
         )
         normalizer = lgamma_rest(total) + (self._size() - 1) * log_total
         return ops.sum(terms, axis=-1) + normalizer[..., 0]

@@ -26,7 +26,8 @@ class Distribution:
     one dictionary and derives everything from there. Parameters may be Python
     numbers, arrays, tensors, or Keras variables; a variable is read at each use, so a
     distribution over variables follows their updates and passes gradients to them.
-    Parameters in half precision are computed with in float32.
+    Parameters in half precision are computed with in float32, those in float64 as Keras
+    computes: in float64 on TensorFlow, in float32 on JAX and PyTorch.
 
     A subclass states
 

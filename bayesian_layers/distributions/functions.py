@@ -48,17 +48,17 @@ def log_sub_exp(larger, smaller):
     return ops.where(equal, -np.inf, result)
 
 
-def log_success(p):
-    """log(p), -inf at 0, with no infinite derivative there."""
+def safe_log(x):
+    """log(x), -inf at 0, with no infinite derivative there."""
     # An infinite derivative would turn into NaN where the result is not used.
-    zero = ops.equal(p, 0.0)
-    return ops.where(zero, -np.inf, ops.log(ops.where(zero, 1.0, p)))
+    zero = ops.equal(x, 0.0)
+    return ops.where(zero, -np.inf, ops.log(ops.where(zero, 1.0, x)))
 
 
-def log_failure(p):
-    """log(1 - p), -inf at 1, with no infinite derivative there."""
-    one = ops.equal(p, 1.0)
-    return ops.where(one, -np.inf, ops.log1p(-ops.where(one, 0.0, p)))
+def safe_log1m(x):
+    """log(1 - x), -inf at 1, with no infinite derivative there."""
+    one = ops.equal(x, 1.0)
+    return ops.where(one, -np.inf, ops.log1p(-ops.where(one, 0.0, x)))
 
 
 def multiply_no_nan(x, y):

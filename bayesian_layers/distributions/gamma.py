@@ -4,7 +4,7 @@ from keras import ops
 
 from bayesian_layers.distributions import constraints, noise
 from bayesian_layers.distributions.distribution import Distribution, register
-from bayesian_layers.distributions.functions import bounded_exp
+from bayesian_layers.distributions.functions import bounded_exp, safe_log
 from bayesian_layers.distributions.incomplete import gammainc, gammaincc
 from bayesian_layers.distributions.stirling import gamma_entropy, log_gamma_density
 
@@ -45,7 +45,7 @@ class Gamma(Distribution):
     def _log_prob(self, value):
         log_rate = ops.log(self.rate)
         return log_rate + log_gamma_density(
-            self.concentration, self.rate * value, log_rate + ops.log(value)
+            self.concentration, self.rate * value, log_rate + safe_log(value)
         )
 
     def _scaled(self, value):

@@ -35,7 +35,8 @@ def _gamma_tail(function, sign, a, x):
     large = a > 50.0
     direct = function(ops.where(large, 1.0, a), ops.where(large, 1.0, x))
     a = ops.where(large, a, 50.0)
-    excess = x - a
+    # Beyond a thousand means nothing is left to tell.
+    excess = ops.minimum(x, 1e3 * a) - a
     slope = _slope(excess / a) / a
     return ops.where(large, _corrected(sign, excess, slope, 1.0 / a), direct)
 
@@ -91,7 +92,7 @@ def _corrected(sign, excess, slope, squared_scale):
     1 / z - 1 / (excess * scale).
     """
     scale = ops.sqrt(squared_scale)
-    root = ops.sqrt(1.0 + excess * slope)
+    root = ops.sqrt(ops.maximum(1.0 + excess * slope, 1e-6))
     z = excess * scale * root
     density = ops.exp(-0.5 * ops.square(z) - HALF_LOG_2_PI)
     correction = density * slope / (scale * root * (1.0 + root))
@@ -100,7 +101,7 @@ def _corrected(sign, excess, slope, squared_scale):
 
 def _slope(u):
     """(2 (u - log(1 + u)) / u^2 - 1) / u, which is -2/3 at zero."""
-    u = ops.clip(u, -1.0 + 1e-6, 1e6)
+    u = ops.maximum(u, -1.0 + 1e-6)
     near = ops.abs(u) < 0.1
     small, large = ops.where(near, u, 0.0), ops.where(near, 1.0, u)
     series = 0.0

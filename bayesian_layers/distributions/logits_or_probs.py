@@ -4,9 +4,9 @@ from keras import ops
 
 from bayesian_layers.distributions.distribution import Distribution
 from bayesian_layers.distributions.functions import (
-    log_failure,
-    log_success,
     logit,
+    safe_log,
+    safe_log1m,
 )
 
 
@@ -53,7 +53,7 @@ class BinaryLogitsOrProbs(LogitsOrProbs):
         if logits is not None:
             return ops.log_sigmoid(-logits), ops.log_sigmoid(logits)
         probs = self._parameter("probs")
-        return log_failure(probs), log_success(probs)
+        return safe_log1m(probs), safe_log(probs)
 
 
 class VectorLogitsOrProbs(LogitsOrProbs):
@@ -84,4 +84,4 @@ class VectorLogitsOrProbs(LogitsOrProbs):
         logits = self._parameter("logits")
         if logits is not None:
             return ops.log_softmax(logits, axis=-1)
-        return log_success(self._parameter("probs"))
+        return safe_log(self._parameter("probs"))

@@ -2,8 +2,9 @@
 
 The contract is that of the reversible layers: `transform(x)`, `transform.reverse(y)`
 and `transform.log_det_jacobian(x)` = log |det d transform(x) / dx|, at the input. Such
-an object, and an attribute `event_rank` that says how many trailing axes it acts on
-together (zero for elementwise maps), is all that `Transformed` needs.
+an object, with an attribute `event_rank` that says how many trailing axes it acts on
+together (zero for elementwise maps), is all that `Transformed` needs. The values of
+those here stay strictly inside of their `image`, also where they are rounded.
 """
 
 import math

@@ -25,6 +25,11 @@ class Row:
     def distribution(self, dtype="float32"):
         return self.make(**{n: v.astype(dtype) for n, v in self.parameters.items()})
 
+    @property
+    def family(self):
+        """The class of the distribution."""
+        return type(self.distribution())
+
     def oracle(self):
         return self.reference(**self.parameters)
 

@@ -8,6 +8,7 @@ from scipy import integrate, special, stats
 from bayesian_layers import distributions
 from bayesian_layers.distributions import transforms
 from tests.differentiation import grad, run, values_and_grad
+from tests.statistics import assert_mean, assert_uncorrelated, assert_variance
 
 # A map, its inverse image of the reals, and numbers where it is saturated in float32.
 TRANSFORMS = {
@@ -192,6 +193,21 @@ def test_three_forms_of_one_multivariate_normal_are_one():
         )
         np.testing.assert_allclose(log_prob, expected, rtol=1e-5)
         np.testing.assert_allclose(covariance, np.diag(scale**2), atol=1e-6)
+
+
+def test_members_of_a_batch_choose_among_shared_components_by_themselves():
+    loc = np.array([[-5.0, 0.0], [5.0, 0.0]], "float32")
+    mixture = distributions.MixtureSameFamily(
+        distributions.Categorical(logits=np.zeros((3, 2), "float32")),
+        distributions.Independent(distributions.Normal(loc, 1.0), 1),
+    )
+    assert (mixture.batch_shape, mixture.event_shape) == ((3,), (2,))
+    draws = ops.convert_to_numpy(mixture.sample(5000, seed=0))
+    assert draws.shape == (5000, 3, 2)
+    assert_mean(draws, np.zeros((3, 2)), detect=1.0)
+    assert_variance(draws, np.tile([26.0, 1.0], (3, 1)), detect=2.0)
+    # Neither the component nor the draw from it is shared.
+    assert_uncorrelated(draws[:, :-1], draws[:, 1:], detect=0.15)
 
 
 def test_a_mixture_with_components_that_are_never_chosen():

@@ -55,6 +55,18 @@ def test_tails_keep_their_digits():
     np.testing.assert_allclose(above[2:], expected, rtol=1e-3, atol=1e-37)
 
 
+def test_the_ends_of_the_support():
+    concentration = np.array([[2.0], [100.0], [1e6]], "float32")
+    gamma, beta = run(
+        lambda: (
+            distributions.Gamma(concentration, 1.0).cdf([-1.0, 0.0, 1e12]),
+            distributions.Beta(concentration, 300.0).cdf([-1.0, 0.0, 1.0, 2.0]),
+        )
+    )
+    np.testing.assert_allclose(gamma, np.tile([0.0, 0.0, 1.0], (3, 1)), atol=1e-30)
+    np.testing.assert_allclose(beta, np.tile([0.0, 0.0, 1.0, 1.0], (3, 1)), atol=1e-30)
+
+
 def test_slopes_are_densities_on_both_sides_of_the_switch():
     # At the means, where the deviance has a double zero.
     a = np.array([2.0, 49.0, 51.0, 60.0, 1e3, 1e6])

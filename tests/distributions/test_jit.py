@@ -5,11 +5,19 @@ import pytest
 from keras import ops
 
 from bayesian_layers import distributions as d
-from tests.differentiation import BACKEND, jit
+from tests.differentiation import BACKEND, grad, jit
 from tests.distributions.table import ROWS
 
+# Made from others, with parameters that are those of their parts.
+OF_OTHERS = ("Independent", "MixtureSameFamily", "Quantized", "Reshaped", "Transformed")
+OF_THEMSELVES = [name for name in ROWS if not name.startswith(OF_OTHERS)]
 
-@pytest.mark.parametrize("name", ROWS)
+
+@pytest.mark.parametrize(
+    # On TensorFlow the others are compiled below.
+    "name",
+    [n for n in ROWS if BACKEND != "tensorflow" or n not in OF_THEMSELVES],
+)
 def test_compiled_with_its_parameters_as_arguments_it_agrees_with_scipy(name):
     row = ROWS[name]
     names = list(row.parameters)
@@ -78,16 +86,65 @@ def test_sizes_that_are_known_at_run_time_only():
     assert shapes == [(2, 5, 3), (5, 3), (4, 5), (5,), (5,), (5,)]
 
 
+# Those whose parameters are their own, and not those of their parts.
+PLAIN = [
+    n for n, row in ROWS.items() if set(row.parameters) <= set(row.family.parameters)
+]
+
+
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="Unknown sizes are TensorFlow's.")
+@pytest.mark.parametrize("name", OF_THEMSELVES)
+def test_all_batch_axes_may_have_sizes_known_at_run_time_only(name):
+    import tensorflow as tf
+
+    row = ROWS[name]
+
+    def signature(name, x):
+        event = x.shape[x.ndim - row.family.parameters[name].event_rank :]
+        return tf.TensorSpec([None] * (x.ndim - len(event)) + list(event))
+
+    @tf.function(input_signature=[signature(*p) for p in row.parameters.items()])
+    def program(*parameters):
+        distribution = row.make(**dict(zip(row.parameters, parameters, strict=True)))
+        methods = {"mean", "variance", "mode", "entropy"} - row.missing
+        results = [getattr(distribution, method)() for method in sorted(methods)]
+        value = row.values.astype("float32")
+        sample = distribution.sample((2, 3), seed=1)
+        return distribution.log_prob(value), sample, *results
+
+    log_prob, sample, *_ = program(
+        *(x.astype("float32") for x in row.parameters.values())
+    )
+    expected = row.oracle().log_prob(row.values)
+    np.testing.assert_allclose(log_prob, expected, rtol=1e-4, atol=1e-4)
+    assert tuple(sample.shape) == (2, 3, *row.batch_shape, *row.event_shape)
+
+
 @pytest.mark.skipif(BACKEND != "torch", reason="Transformations are torch's.")
-def test_torch_transformations_of_log_prob():
+@pytest.mark.parametrize("name", ROWS)
+def test_torch_transformations_of_log_prob(name):
     import torch
 
-    def log_prob(loc, x):
-        return d.Normal(loc, 2.0).log_prob(x)
+    row = ROWS[name]
+    parameters = [torch.tensor(x, dtype=torch.float32) for x in row.parameters.values()]
+    values = torch.tensor(row.values, dtype=torch.float32)
 
-    loc, x = torch.zeros(4), torch.arange(4.0)
-    gradient = torch.func.vmap(torch.func.grad(log_prob))(loc, x)
-    torch.testing.assert_close(gradient, x / 4.0)
+    def log_prob(value, *parameters):
+        named = dict(zip(row.parameters, parameters, strict=True))
+        return row.make(**named).log_prob(value)
+
+    mapped = torch.func.vmap(log_prob, in_dims=(0, *[None] * len(parameters)))
+    expected = row.oracle().log_prob(row.values)
+    actual = mapped(values, *parameters).numpy()
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4)
+
+    def total(*parameters):
+        return log_prob(values, *parameters).sum()
+
+    functional = torch.func.grad(total, tuple(range(len(parameters))))(*parameters)
+    expected = grad(total, *row.parameters.values())
+    for actual, gradient in zip(functional, expected, strict=True):
+        np.testing.assert_allclose(actual.numpy(), gradient, rtol=1e-4, atol=1e-4)
 
 
 def test_a_list_of_tensors_is_a_parameter_too():

@@ -109,11 +109,13 @@ def poisson(rate):
     return distributions.Poisson(rate)
 
 
+# Integers have no gradients on any backend.
+OF_INTEGERS = {"Bernoulli", "Categorical", "OneHotCategorical"}
 UNDIFFERENTIABLE = {
     **{
         name: row.make
         for name, row in ROWS.items()
-        if not row.reparameterized and row.distribution().dtype == "float32"
+        if not row.reparameterized and name not in OF_INTEGERS
     },
     "Independent of Poisson": lambda rate: distributions.Independent(poisson(rate), 1),
     "Transformed of Poisson": lambda rate: distributions.Transformed(

@@ -142,6 +142,21 @@ def test_log_prob_outside_of_every_support_has_finite_gradients():
     np.testing.assert_allclose(slope, [0.0, -0.5], rtol=1e-5)
 
 
+def test_values_at_the_end_of_the_support_have_finite_gradients():
+    """Where the exponent of the value is zero, its logarithm does not matter."""
+    density, (slope,) = values_and_grad(distributions.Gamma(1.0, 2.0).log_prob, [0.0])
+    np.testing.assert_allclose(density, np.log(2.0), rtol=1e-5)
+    assert np.isfinite(slope).all()
+    uniform = distributions.Dirichlet([1.0, 1.0, 1.0])
+    density, (slope,) = values_and_grad(uniform.log_prob, [0.0, 0.25, 0.75])
+    np.testing.assert_allclose(density, np.log(2.0), rtol=1e-5)
+    assert np.isfinite(slope).all()
+    # And where it does, it does.
+    sparse = distributions.Dirichlet([0.5, 1.0, 1.0])
+    assert float(sparse.log_prob([0.0, 0.25, 0.75])) == np.inf
+    assert float(distributions.Gamma(2.0, 1.0).log_prob(0.0)) == -np.inf
+
+
 # Everywhere and to one side; far out; wide; narrow; narrow and far out.
 LOW = np.array([-np.inf, 0.0, 30.0, -np.inf, -40.0, 1.0, 30.0])
 HIGH = np.array([np.inf, np.inf, np.inf, -30.0, 40.0, 1.0009765625, 30.0625])
