@@ -2,12 +2,14 @@
 
 from keras import ops
 
+from bayesian_layers.layers.weights.defaults import RandomDefaults
 from bayesian_layers.layers.weights.random_weights import RandomWeights
 
 
 def _random_layers(model):
+    """The layers with random weights, and the composites: both have a `kl_scale`."""
     layers = [
-        layer for layer in model._flatten_layers() if isinstance(layer, RandomWeights)
+        layer for layer in model._flatten_layers() if isinstance(layer, RandomDefaults)
     ]
     if not layers:
         raise ValueError(
@@ -45,6 +47,7 @@ def total_kl(model):
     divergences = [
         weight.total_divergence()
         for layer in layers
+        if isinstance(layer, RandomWeights)
         for weight in layer.random_weights.values()
     ]
     return sum(divergences, ops.zeros((), dtype="float32"))

@@ -13,6 +13,13 @@ import functools
 _stack = contextvars.ContextVar("bayesian_layers_tracers", default=())
 
 
+class _Entry:
+    """One block of `trace`: lives as long as the block."""
+
+    def __init__(self, tracer):
+        self.tracer = tracer
+
+
 @contextlib.contextmanager
 def trace(tracer):
     """Calls `tracer` in place of every traceable function inside of the block.
@@ -30,7 +37,7 @@ def trace(tracer):
     >>> float(x)
     6.0
     """
-    token = _stack.set((*_stack.get(), tracer))
+    token = _stack.set((*_stack.get(), _Entry(tracer)))
     try:
         yield
     finally:
@@ -46,7 +53,7 @@ def get_next_tracer():
     stack = _stack.get()
     token = _stack.set(stack[:-1])
     try:
-        yield stack[-1] if stack else None
+        yield stack[-1].tracer if stack else None
     finally:
         _stack.reset(token)
 
@@ -54,6 +61,15 @@ def get_next_tracer():
 def is_tracing():
     """Whether there is any tracer."""
     return bool(_stack.get())
+
+
+def innermost_block():
+    """Returns an object that lives as long as the innermost `trace` block, or `None`.
+
+    What must not outlive the block can be kept by a weak reference to it.
+    """
+    stack = _stack.get()
+    return stack[-1] if stack else None
 
 
 def traceable(f):

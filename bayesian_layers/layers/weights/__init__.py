@@ -1,5 +1,11 @@
 """Uncertainty over weights."""
 
+from bayesian_layers.layers.weights.attention import (
+    GroupedQueryAttentionFlipout,
+    GroupedQueryAttentionReparameterization,
+    MultiHeadAttentionFlipout,
+    MultiHeadAttentionReparameterization,
+)
 from bayesian_layers.layers.weights.flipout import (
     Conv1DFlipout,
     Conv1DTransposeFlipout,
@@ -17,6 +23,22 @@ from bayesian_layers.layers.weights.local_reparameterization import (
     Conv2DLocalReparameterization,
     Conv3DLocalReparameterization,
     DenseLocalReparameterization,
+)
+from bayesian_layers.layers.weights.recurrent import (
+    GRUFlipout,
+    GRUReparameterization,
+    LSTMFlipout,
+    LSTMReparameterization,
+    SimpleRNNFlipout,
+    SimpleRNNReparameterization,
+)
+from bayesian_layers.layers.weights.recurrent_cells import (
+    GRUCellFlipout,
+    GRUCellReparameterization,
+    LSTMCellFlipout,
+    LSTMCellReparameterization,
+    SimpleRNNCellFlipout,
+    SimpleRNNCellReparameterization,
 )
 from bayesian_layers.layers.weights.reparameterization import (
     Conv1DReparameterization,
@@ -66,6 +88,22 @@ __all__ = [
     "EinsumDenseFlipout",
     "EinsumDenseReparameterization",
     "EmbeddingReparameterization",
+    "GRUCellFlipout",
+    "GRUCellReparameterization",
+    "GRUFlipout",
+    "GRUReparameterization",
+    "GroupedQueryAttentionFlipout",
+    "GroupedQueryAttentionReparameterization",
+    "LSTMCellFlipout",
+    "LSTMCellReparameterization",
+    "LSTMFlipout",
+    "LSTMReparameterization",
+    "MultiHeadAttentionFlipout",
+    "MultiHeadAttentionReparameterization",
     "SeparableConv1DReparameterization",
     "SeparableConv2DReparameterization",
+    "SimpleRNNCellFlipout",
+    "SimpleRNNCellReparameterization",
+    "SimpleRNNFlipout",
+    "SimpleRNNReparameterization",
 ]

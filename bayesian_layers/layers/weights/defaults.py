@@ -24,13 +24,15 @@ def keras_counterpart(cls):
 class RandomDefaults:
     """Gives a layer the signature of its Keras counterpart, with random weights.
 
-    Every `*_initializer` but the bias' becomes `default_initializer`, its
-    `*_regularizer` becomes `default_regularizer`; both may be names of ours. Two
-    arguments are added, by keyword: `seed` and `kl_scale`.
+    Every `*_initializer` but those of the `known_weights` becomes
+    `default_initializer`, its `*_regularizer` becomes `default_regularizer`; both may
+    be names of ours. Two arguments are added, by keyword: `seed`, unless Keras has one
+    already, and `kl_scale`.
     """
 
     default_initializer = "trainable_normal"
     default_regularizer = "normal_kl_divergence"
+    known_weights = ("bias",)
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -48,13 +50,15 @@ class RandomDefaults:
         position = len(parameters)
         if parameters[-1].kind is inspect.Parameter.VAR_KEYWORD:
             position -= 1
-        parameters[position:position] = _OWN_ARGUMENTS
+        parameters[position:position] = [
+            own for own in _OWN_ARGUMENTS if own.name not in cls._keras_defaults
+        ]
         return signature.replace(parameters=[*map(cls._changed, parameters)])
 
     @classmethod
     def _changed(cls, parameter):
         weight, _, kind = parameter.name.rpartition("_")
-        if weight in ("bias", "activity", ""):
+        if weight in (*cls.known_weights, "activity", ""):
             return parameter
         if kind == "initializer":
             return parameter.replace(default=cls.default_initializer)

@@ -3,13 +3,13 @@
 import keras
 from keras import ops
 
-from bayesian_layers.distributions import Cauchy, Laplace, Logistic, Normal
 from bayesian_layers.layers.weights.einsum_dense import EinsumFans, feature_axes
 from bayesian_layers.layers.weights.linear_estimator import LinearEstimator
+from bayesian_layers.layers.weights.random_signs import RandomSigns
 from bayesian_layers.layers.weights.register import register
 
 
-class Flipout(LinearEstimator):
+class Flipout(RandomSigns, LinearEstimator):
     """Decorrelates the draws of a batch by random signs.
 
     f(x_n) = activation(x_n @ mean + ((x_n * s_n) @ noise) * t_n + bias), with one draw
@@ -23,18 +23,15 @@ class Flipout(LinearEstimator):
     perturbations on mini-batches.
     """
 
-    posteriors = (Normal, Cauchy, Laplace, Logistic)
-    requirement = "independent elements that are symmetric around their location"
-
     def estimate(self, inputs, kernel, bias):
         """Returns the pre-activations."""
         distribution = kernel.distribution
         noise = kernel.draw(distribution) - distribution.loc
         input_axes, output_axes, example_axis = self.feature_axes(len(inputs.shape))
         outputs = self.affine(inputs, distribution.loc, bias)
-        flipped = inputs * self.signs(inputs, {0, *input_axes})
+        flipped = inputs * self._signs(inputs, {0, *input_axes})
         perturbation = self.affine(flipped, noise, lora_enabled=False)
-        return outputs + perturbation * self.signs(
+        return outputs + perturbation * self._signs(
             outputs, {example_axis, *output_axes}
         )
 
@@ -44,12 +41,10 @@ class Flipout(LinearEstimator):
         channel = 1 if channels_first else rank - 1
         return {channel}, {channel}, 0
 
-    def signs(self, x, axes):
+    def _signs(self, x, axes):
         """Returns signs, independent along some axes of x, shared along the others."""
         shape = [size if i in axes else 1 for i, size in enumerate(ops.shape(x))]
-        noise = keras.random.uniform(shape, seed=self.draw_seed_generator)
-        one = ops.ones((), dtype=x.dtype)
-        return ops.where(noise < 0.5, -one, one)
+        return self.signs(shape, x.dtype, self.draw_seed_generator)
 
 
 @register

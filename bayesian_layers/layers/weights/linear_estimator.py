@@ -14,21 +14,6 @@ class LinearEstimator(RandomWeights):
     for all of the batch instead.
     """
 
-    posteriors = ()
-    requirement = ""
-
-    def check_posterior(self, name, weight):
-        """Raises `ValueError` for a kernel whose distribution does not fit."""
-        if name != "kernel" or isinstance(weight.distribution, self.posteriors):
-            return
-        estimator = type(self).__mro__[1].__name__
-        counterpart = type(self).__name__.removesuffix(estimator)
-        raise ValueError(
-            f"{type(self).__name__} needs a kernel with {self.requirement}. Received: "
-            f"a posterior of {type(weight.distribution).__name__}. "
-            f"Use {counterpart}Reparameterization instead."
-        )
-
     def call(self, inputs):
         """Returns the outputs of the layer."""
         kernel = self.random_weights.get("kernel")

@@ -40,11 +40,11 @@ class RandomWeight:
             **{name: read() for name, read in self.readers.items()}
         )
 
-    def draw(self, distribution=None):
+    def draw(self, distribution=None, seed=None):
         """Returns a draw, by way of the handlers in force."""
         if distribution is None:
             distribution = self.distribution
-        return draw(distribution, name=self.path, seed=self.seed)
+        return draw(distribution, name=self.path, seed=seed or self.seed)
 
     def divergence(self):
         """Returns the regularizer's penalty, a scalar, in float32 or better."""

@@ -1,7 +1,5 @@
 """Layers whose weights are read as random variables."""
 
-import contextlib
-import contextvars
 import functools
 
 import keras
@@ -9,32 +7,42 @@ from keras import ops
 
 from bayesian_layers import initializers
 from bayesian_layers.distributions import noise
+from bayesian_layers.layers.weights.calls import MarksCalls
 from bayesian_layers.layers.weights.checkpoint import turn_to_deterministic_entry
-from bayesian_layers.layers.weights.defaults import RandomDefaults
+from bayesian_layers.layers.weights.defaults import (
+    RandomDefaults,
+    keras_counterpart,
+)
 from bayesian_layers.layers.weights.random_weight import RandomWeight
 from bayesian_layers.layers.weights.reading import attribute_of, reading
 from bayesian_layers.layers.weights.sharding import take_layout
 from bayesian_layers.regularizers import KLDivergence
 
-# The layers whose `__call__` is under way, in this thread.
-_called = contextvars.ContextVar("bayesian_layers_called", default=())
 
-
-class RandomWeights(RandomDefaults):
+class RandomWeights(MarksCalls, RandomDefaults):
     """Base of the estimators: owns the distributions, draws from them, saves them.
 
     It stands before a Keras layer in the bases of a class, and leaves that layer's
     `build` and `call` as they are. `add_weight` makes a weight random if its
     initializer is a distribution; when the layer is called, the attribute that Keras
     reads the weight from is substituted by a draw. An estimator decides what is
-    substituted: it writes `call`.
+    substituted: it writes `call`. One that cannot use every distribution for the
+    `kernels` states those it can, `posteriors`, and the `requirement` in words.
     """
+
+    kernels = ("kernel",)
+    posteriors = None
+    requirement = ""
 
     def __init__(self, *args, **kwargs):
         arguments = self._resolve(args, kwargs)
-        seed, kl_scale = arguments.pop("seed"), arguments.pop("kl_scale")
+        seed, kl_scale = arguments["seed"], arguments.pop("kl_scale")
+        if "seed" not in self._keras_defaults:
+            del arguments["seed"]
         super().__init__(**arguments)
         self.seed = seed
+        # A weak reference to the composite layer that this one is a part of, if any.
+        self.owner = None
         # On torch Keras adds a counter to the seed: those of two layers with the seeds
         # 1 and 2 would give the same noise, one draw apart, were they not spread out.
         (spread,) = noise.split(seed, 1)
@@ -161,6 +169,15 @@ class RandomWeights(RandomDefaults):
 
     def check_posterior(self, name, weight):
         """Raises `ValueError` if the estimator cannot use a distribution."""
+        if self.posteriors is None or name not in self.kernels:
+            return
+        if isinstance(weight.distribution, self.posteriors):
+            return
+        raise ValueError(
+            f"{type(self).__name__} needs a kernel with {self.requirement}. Received: "
+            f"a posterior of {type(weight.distribution).__name__} for {name!r}. "
+            f"Use {keras_counterpart(type(self)).__name__}Reparameterization instead."
+        )
 
     # The scale of the divergence.
 
@@ -191,39 +208,19 @@ class RandomWeights(RandomDefaults):
 
     # Calling.
 
-    def __call__(self, *args, **kwargs):
-        with self._under_way():
-            return super().__call__(*args, **kwargs)
-
-    def stateless_call(self, *args, **kwargs):
-        """Calls the layer without side effects, as in Keras."""
-        with self._under_way():
-            return super().stateless_call(*args, **kwargs)
-
-    @contextlib.contextmanager
-    def _under_way(self):
-        token = _called.set((*_called.get(), self))
-        try:
-            yield
-        finally:
-            _called.reset(token)
-
-    def draw(self):
+    def draw(self, seed=None):
         """Returns one draw of every random weight, by the attribute Keras reads."""
         self._refuse_time_distributed()
         return {
-            attribute_of(self, weight): self.to_compute_dtype(weight.draw())
+            attribute_of(self, weight): self.to_compute_dtype(weight.draw(seed=seed))
             for weight in self.random_weights.values()
         }
 
     def _refuse_time_distributed(self):
-        if not any(layer is self for layer in _called.get()):
-            raise ValueError(
-                f"Layer {self.name!r} was not called, only its `call` was: by "
-                "`keras.layers.TimeDistributed`, which runs it anew for each step and "
-                "so would draw new weights for each. Give the layer inputs with a time "
-                "axis instead, or reshape them so that time is part of the batch."
-            )
+        """Raises `ValueError` if only `call` was called, of it or of its owner."""
+        self.check_called()
+        if self.owner is not None:
+            self.owner().check_called()
 
     def to_compute_dtype(self, value):
         """Returns a draw in the dtype that the layer computes in."""

@@ -1,6 +1,7 @@
 """One row per public layer with random weights; what its tests share."""
 
 import dataclasses
+import inspect
 
 import keras
 import numpy as np
@@ -21,6 +22,26 @@ class Row:
     input_shape: tuple
     kernels: tuple = ("kernel",)
     vocabulary: int = 0
+    is_cell: bool = False
+    is_attention: bool = False
+
+    def run(self, layer, x):
+        """Outputs of a layer: of a cell over a sequence, of attention to itself."""
+        if self.is_cell:
+            return keras.layers.RNN(layer, dtype=layer.dtype_policy)(x)
+        return layer(x, x) if self.is_attention else layer(x)
+
+    def build(self, layer):
+        shape = (None, *self.input_shape)
+        if self.is_cell:
+            layer = keras.layers.RNN(layer)
+        layer.build(*[shape] * (2 if self.is_attention else 1))
+
+    def output_shape(self, layer):
+        shape = (None, *self.input_shape)
+        if self.is_cell:
+            layer = keras.layers.RNN(layer)
+        return layer.compute_output_shape(*[shape] * (2 if self.is_attention else 1))
 
     def inputs(self, batch=2, seed=0):
         rng = np.random.default_rng(seed)
@@ -33,6 +54,13 @@ class Row:
 def _conv(rank, shape, kernel_size=2):
     size = (kernel_size,) * rank
     return Row({"filters": 2, "kernel_size": size}, shape)
+
+
+RECURRENT = ("kernel", "recurrent_kernel", "bias")
+
+
+def _recurrent(**kwargs):
+    return Row({"units": 3}, SEQUENCE, RECURRENT, **kwargs)
 
 
 FAMILIES = {
@@ -58,6 +86,21 @@ FAMILIES = {
     ),
     "Embedding": Row(
         {"input_dim": 4, "output_dim": 2}, (5,), ("embeddings",), vocabulary=4
+    ),
+    "SimpleRNNCell": _recurrent(is_cell=True),
+    "GRUCell": _recurrent(is_cell=True),
+    "LSTMCell": _recurrent(is_cell=True),
+    "SimpleRNN": _recurrent(),
+    "GRU": _recurrent(),
+    "LSTM": _recurrent(),
+    "MultiHeadAttention": Row(
+        {"num_heads": 2, "key_dim": 3}, SEQUENCE, ("kernel",) * 4, is_attention=True
+    ),
+    "GroupedQueryAttention": Row(
+        {"head_dim": 3, "num_query_heads": 2, "num_key_value_heads": 1},
+        SEQUENCE,
+        ("kernel",) * 4,
+        is_attention=True,
     ),
 }
 ESTIMATORS = (
@@ -90,7 +133,7 @@ def make(name, /, **kwargs):
 def make_built(name, /, **kwargs):
     """A layer of the table, built."""
     layer = make(name, **kwargs)
-    layer.build((None, *ROWS[name].input_shape))
+    ROWS[name].build(layer)
     return layer
 
 
@@ -98,7 +141,7 @@ def keras_layer(layer):
     """The Keras layer that a layer replaces, with its locations as weights."""
     counterpart = keras_counterpart(type(layer))
     config = layer.get_config()
-    own = counterpart.__init__.__code__.co_varnames
+    own = inspect.signature(counterpart).parameters
     arguments = {
         key: value
         for key, value in config.items()
@@ -111,15 +154,21 @@ def array(x):
     return np.asarray(ops.convert_to_numpy(ops.cast(x, "float32")))
 
 
-def kernels(layer, row):
-    """The random weights of a layer by name."""
-    return {name: layer.random_weights[name] for name in row.kernels}
+def random_weights(layer):
+    """The random weights of a layer and its parts, in the order of `weights`."""
+    order = [id(variable) for variable in layer.weights]
+    found = [
+        weight
+        for part in layer._flatten_layers()
+        for weight in getattr(part, "random_weights", {}).values()
+    ]
+    return sorted(found, key=lambda weight: order.index(id(weight.location)))
 
 
 def set_stddev(layer, stddev):
     """Sets the standard deviation of every random weight."""
     untransformed = np.log(np.expm1(stddev))
-    for weight in layer.random_weights.values():
+    for weight in random_weights(layer):
         scale = weight.variables["scale"]
         scale.assign(ops.full(scale.shape, untransformed))
 
@@ -128,4 +177,4 @@ def compiled(layer, row):
     """A model of one layer: `predict_on_batch` is compiled where it can be."""
     dtype = "int32" if row.vocabulary else "float32"
     inputs = keras.Input(row.input_shape, dtype=dtype)
-    return keras.Model(inputs, layer(inputs))
+    return keras.Model(inputs, row.run(layer, inputs))

@@ -20,6 +20,7 @@ from tests.layers.weights.table import (
     keras_layer,
     make,
     make_built,
+    random_weights,
 )
 
 every_layer = pytest.mark.parametrize("name", ROWS)
@@ -29,9 +30,9 @@ def plain_initializers(name):
     """Arguments that make none of the weights random."""
     parameters = inspect.signature(getattr(bl.layers, name)).parameters
     return {
-        key: "glorot_uniform"
+        key: "zeros" if key == "bias_initializer" else "glorot_uniform"
         for key in parameters
-        if key.endswith("_initializer") and key != "bias_initializer"
+        if key.endswith("_initializer")
     }
 
 
@@ -56,12 +57,12 @@ def test_signature_is_that_of_keras_with_random_defaults(name):
     ours = inspect.signature(getattr(bl.layers, name)).parameters
     theirs = inspect.signature(keras_counterpart(getattr(bl.layers, name))).parameters
     extra = [key for key in ours if key not in theirs]
-    assert extra == ["seed", "kl_scale"]
+    assert extra == [key for key in ("seed", "kl_scale") if key not in theirs]
     assert [key for key in ours if key in theirs] == list(theirs)
+    known = ("activity",) if "bias" in ROWS[name].kernels else ("activity", "bias")
     for key, parameter in theirs.items():
         weight, _, kind = key.rpartition("_")
-        of_kernel = weight not in ("bias", "activity")
-        if kind in ("initializer", "regularizer") and of_kernel:
+        if kind in ("initializer", "regularizer") and weight not in known:
             assert ours[key].default != parameter.default
         else:
             assert ours[key].default == parameter.default
@@ -72,12 +73,12 @@ def test_shapes_masking_and_config_are_those_of_keras(name):
     row, layer = ROWS[name], make_built(name)
     reference = keras_layer(layer)
     x = row.inputs()
-    assert ops.shape(layer(x)) == ops.shape(reference(x))
-    shape = (None, *row.input_shape)
-    assert layer.compute_output_shape(shape) == reference.compute_output_shape(shape)
+    assert ops.shape(row.run(layer, x)) == ops.shape(row.run(reference, x))
+    assert row.output_shape(layer) == row.output_shape(reference)
     assert layer.supports_masking == reference.supports_masking
     config = layer.get_config()
-    assert set(config) - set(reference.get_config()) == {"seed", "kl_scale"}
+    assert set(config) - set(reference.get_config()) <= {"seed", "kl_scale"}
+    assert {"seed", "kl_scale"} <= set(config)
 
 
 @every_layer
@@ -85,10 +86,12 @@ def test_with_initializers_of_keras_it_is_the_keras_layer(name):
     row = ROWS[name]
     layer = make_built(name, **plain_initializers(name))
     reference = keras_layer(layer)
-    reference.build((None, *row.input_shape))
+    row.build(reference)
     reference.set_weights(layer.get_weights())
     x = row.inputs()
-    np.testing.assert_array_equal(array(layer(x)), array(reference(x)))
+    np.testing.assert_allclose(
+        array(row.run(layer, x)), array(row.run(reference, x)), atol=1e-6
+    )
     assert layer.losses == []
     assert [w.name for w in layer.weights] == [w.name for w in reference.weights]
 
@@ -97,16 +100,17 @@ def test_with_initializers_of_keras_it_is_the_keras_layer(name):
 def test_it_is_the_keras_layer_given_the_weights_that_were_drawn(name):
     row, layer = ROWS[name], make_built(name, **random_bias(name))
     reference = keras_layer(layer)
-    reference.build((None, *row.input_shape))
+    row.build(reference)
     x = row.inputs()
     with bl.tape() as tape:
-        outputs = layer(x)
-    assert list(tape) == [weight.path for weight in layer.random_weights.values()]
+        outputs = row.run(layer, x)
+    assert list(tape) == [weight.path for weight in random_weights(layer)]
     assert [path.rpartition("/")[2] for path in tape] == [
         w.name for w in reference.weights
     ]
     reference.set_weights([array(value) for value in tape.values()])
-    np.testing.assert_allclose(array(outputs), array(reference(x)), atol=1e-6)
+    expected = array(row.run(reference, x))
+    np.testing.assert_allclose(array(outputs), expected, atol=1e-6)
 
 
 @every_layer
@@ -114,26 +118,30 @@ def test_under_handlers_it_is_one_function_of_its_inputs(name):
     row, layer = ROWS[name], make_built(name)
     x = row.inputs(batch=4)
     with bl.tape() as tape:
-        outputs = array(layer(x))
+        outputs = array(row.run(layer, x))
     with bl.replay(tape):
-        np.testing.assert_allclose(array(layer(x[::-1]))[::-1], outputs, atol=1e-6)
-        np.testing.assert_allclose(array(layer(x[:1])), outputs[:1], atol=1e-6)
+        reversed_outputs = array(row.run(layer, x[::-1]))[::-1]
+        first = array(row.run(layer, x[:1]))
+    np.testing.assert_allclose(reversed_outputs, outputs, atol=1e-6)
+    np.testing.assert_allclose(first, outputs[:1], atol=1e-6)
 
 
 @every_layer
 def test_without_noise_it_is_the_keras_layer_at_the_mean(name):
     row, layer = ROWS[name], make_built(name)
-    for weight in layer.random_weights.values():
+    for weight in random_weights(layer):
         scale = weight.variables["scale"]
         scale.assign(ops.full(scale.shape, -100.0))
     reference = keras_layer(layer)
-    reference.build((None, *row.input_shape))
-    values = {w.name: array(w) for w in layer.weights}
-    reference.set_weights([values[w.name] for w in reference.weights])
+    row.build(reference)
+    names = {w.name for w in reference.weights}
+    reference.set_weights([array(w) for w in layer.weights if w.name in names])
     x = row.inputs()
     # Variational dropout keeps some noise: log(alpha) is clipped to -8 or more.
     tolerance = 0.3 if estimator_of(name) == "VariationalDropout" else 1e-6
-    np.testing.assert_allclose(array(layer(x)), array(reference(x)), atol=tolerance)
+    np.testing.assert_allclose(
+        array(row.run(layer, x)), array(row.run(reference, x)), atol=tolerance
+    )
 
 
 @every_layer
@@ -147,7 +155,9 @@ def test_fit_trains_every_weight_and_the_losses_are_counted_once(name):
     model.compile(keras.optimizers.SGD(0.1), "mse")
     model.fit(x, y, batch_size=8, epochs=2, verbose=0)
     for weight, old in zip(model.trainable_weights, before, strict=True):
-        assert np.any(array(weight) != old), weight.path
+        # Softmax does not see what is added to the scores of all keys.
+        if not weight.path.endswith("/key/bias"):
+            assert np.any(array(weight) != old), weight.path
         assert np.all(np.isfinite(array(weight))), weight.path
     assert len(model.losses) == len(row.kernels)
 
@@ -169,11 +179,14 @@ def test_saved_and_loaded_it_has_equal_weights_and_draws(name, tmp_path):
     )
     with bl.tape() as tape:
         expected = array(model(x))
-    with bl.replay(tape):
+    # Keras builds a loaded cell before its `RNN`, and so under a shorter path.
+    paths = [weight.path for weight in random_weights(loaded)]
+    with bl.replay(dict(zip(paths, tape.values(), strict=True))):
         np.testing.assert_array_equal(array(loaded(x)), expected)
     config = json.loads(json.dumps(layer.get_config()))
     copy = type(layer).from_config(config)
-    assert copy.get_config() == layer.get_config()
+    # Tuples come back from JSON as lists.
+    assert json.dumps(copy.get_config()) == json.dumps(layer.get_config())
     assert copy.kl_scale == 0.25
 
 
@@ -181,7 +194,7 @@ def test_saved_and_loaded_it_has_equal_weights_and_draws(name, tmp_path):
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
 def test_in_mixed_precision_scales_and_divergences_are_float32(name, policy):
     row, layer = ROWS[name], make_built(name, dtype=policy)
-    outputs = layer(row.inputs())
+    outputs = row.run(layer, row.inputs())
     assert keras.backend.standardize_dtype(outputs.dtype) == layer.compute_dtype
     assert np.all(np.isfinite(array(outputs)))
     assert {keras.backend.standardize_dtype(w.dtype) for w in layer.weights} == {
@@ -198,4 +211,6 @@ def test_equal_seeds_give_equal_draws(name):
     second.set_weights(first.get_weights())
     x = row.inputs()
     for _ in range(2):
-        np.testing.assert_array_equal(array(first(x)), array(second(x)))
+        np.testing.assert_array_equal(
+            array(row.run(first, x)), array(row.run(second, x))
+        )
