@@ -11,9 +11,11 @@ from bayesian_layers.default_backend import select_default_backend
 select_default_backend()
 
 from bayesian_layers import (  # noqa: E402
+    callbacks,
     distributions,
     initializers,
     layers,
+    losses,
     parameterizations,
     regularizers,
 )
@@ -35,12 +37,14 @@ __all__ = [
     "RandomVariable",
     "__version__",
     "block",
+    "callbacks",
     "condition",
     "distributions",
     "draw",
     "get_next_tracer",
     "initializers",
     "layers",
+    "losses",
     "parameterizations",
     "regularizers",
     "replay",

@@ -53,7 +53,7 @@ def total_kl(model):
     return sum(divergences, ops.zeros((), dtype="float32"))
 
 
-def scale_kl(model, *, dataset_size):
+def scale_kl(model, *, dataset_size, weight=1.0):
     """Scales the penalties in `model.losses` to one example of a data set.
 
     The evidence bound of a data set is the sum of the log-likelihoods of its N examples
@@ -68,6 +68,8 @@ def scale_kl(model, *, dataset_size):
     Args:
         model: A model or layer, built or not.
         dataset_size: The number N of training examples, positive.
+        weight: A further factor, not negative: below 1 it tempers the posterior.
+            `bl.callbacks.KLSchedule` anneals it.
 
     Example:
     >>> model = keras.Sequential([bl.layers.DenseFlipout(8), bl.layers.DenseFlipout(1)])
@@ -79,5 +81,7 @@ def scale_kl(model, *, dataset_size):
         raise ValueError(
             f"`dataset_size` should be positive. Received: dataset_size={dataset_size}"
         )
+    if not weight >= 0:
+        raise ValueError(f"`weight` should not be negative. Received: weight={weight}")
     for layer in _random_layers(model):
-        layer.kl_scale = 1.0 / dataset_size
+        layer.kl_scale = weight / dataset_size

@@ -14,6 +14,7 @@ import re
 import jax
 import jax.numpy as jnp
 import numpy as np
+from hand_written import adam_steps, normal_kl
 from timing import median_times
 
 import bayesian_layers as bl
@@ -52,8 +53,6 @@ def by_hand(apply, random):
         layers.append({"kernel": kernel, "bias": np.zeros(fan_out)})
         if random:
             layers[-1]["scale"] = np.full((fan_in, fan_out), -3.0)
-    parameters = jax.tree.map(lambda p: jnp.asarray(p, "float32"), layers)
-    zeros = jax.tree.map(jnp.zeros_like, parameters)
 
     def loss(parameters, key):
         h, kl = x, 0.0
@@ -61,36 +60,12 @@ def by_hand(apply, random):
             h = apply(h, layer, jax.random.fold_in(key, i)) + layer["bias"]
             h = jax.nn.relu(h) if i < len(parameters) - 1 else h
             if random:
-                mean, scale = layer["kernel"], jax.nn.softplus(layer["scale"])
-                kl += jnp.sum(0.5 * (mean**2 + scale**2 - 1.0) - jnp.log(scale))
+                kl += normal_kl(layer["kernel"], jax.nn.softplus(layer["scale"]))
         log_probs = jax.nn.log_softmax(h)
         nll = -jnp.mean(jnp.take_along_axis(log_probs, y[:, None], axis=1))
         return nll + kl / DATASET_SIZE
 
-    @functools.partial(jax.jit, donate_argnums=0)
-    def step(state):
-        parameters, first, second, count, key = state
-        key, now = jax.random.split(key)
-        value, gradient = jax.value_and_grad(loss)(parameters, now)
-        count += 1
-        first = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, first, gradient)
-        second = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g**2, second, gradient)
-        rate = RATE * jnp.sqrt(1 - 0.999**count) / (1 - 0.9**count)
-        parameters = jax.tree.map(
-            lambda p, m, v: p - rate * m / (jnp.sqrt(v) + 1e-7),
-            parameters,
-            first,
-            second,
-        )
-        return (parameters, first, second, count, key), value
-
-    state = [(parameters, zeros, jax.tree.map(jnp.copy, zeros), 0.0, jax.random.key(0))]
-
-    def run():
-        state[0], value = step(state[0])
-        return float(value)
-
-    return run
+    return adam_steps(loss, layers, RATE)
 
 
 def deterministic(h, layer, key):

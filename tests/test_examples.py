@@ -6,7 +6,17 @@ import pathlib
 import pytest
 
 EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
-SMALL = {"quickstart": {}, "digits": {"epochs": 1, "train_size": 64, "num_draws": 2}}
+SMALL = {
+    "quickstart": {},
+    "digits": {"epochs": 1, "train_size": 64, "num_draws": 2},
+    "bayesian_rnn": {
+        "epochs": 1,
+        "units": 4,
+        "length": 5,
+        "num_draws": 2,
+        "num_characters": 500,
+    },
+}
 
 
 def test_every_example_is_here():

@@ -1,7 +1,8 @@
 """Keras layers that are distributions over functions."""
 
-from bayesian_layers.layers import weights
+from bayesian_layers.layers import outputs, weights
+from bayesian_layers.layers.outputs import *  # noqa: F403
 from bayesian_layers.layers.receiving import ReceivesRandomVariables
 from bayesian_layers.layers.weights import *  # noqa: F403
 
-__all__ = ["ReceivesRandomVariables", *weights.__all__]
+__all__ = ["ReceivesRandomVariables", *outputs.__all__, *weights.__all__]

@@ -2,9 +2,9 @@
 
 import keras
 
+from bayesian_layers.layers.register import register
 from bayesian_layers.layers.weights.composite import Composite
 from bayesian_layers.layers.weights.flipout import EinsumDenseFlipout
-from bayesian_layers.layers.weights.register import register
 from bayesian_layers.layers.weights.reparameterization import (
     EinsumDenseReparameterization,
 )

@@ -21,7 +21,7 @@ class Composite(MarksCalls, RandomDefaults):
     def __init__(self, *args, **kwargs):
         arguments = self._resolve(args, kwargs)
         self.seed = arguments["seed"]
-        self._initial_kl_scale = float(arguments.pop("kl_scale"))
+        self._given_kl_scale = arguments.pop("kl_scale")
         super().__init__(**arguments)
 
     def __setattr__(self, name, value):
@@ -38,7 +38,7 @@ class Composite(MarksCalls, RandomDefaults):
         # Parts need noise of their own: equal seeds would give them the same.
         count = len(self.random_parts()) + 1
         config.setdefault("seed", noise.split(self.seed, count)[-1])
-        config["kl_scale"] = self._initial_kl_scale
+        config["kl_scale"] = self._given_kl_scale
         config["dtype"] = part.dtype_policy
         random = self.parts[type(part)](**config)
         random.owner = weakref.ref(self)
@@ -53,14 +53,17 @@ class Composite(MarksCalls, RandomDefaults):
     def kl_scale(self):
         """The number that multiplies the divergence in `losses`; see `bl.scale_kl`."""
         parts = self.random_parts()
-        return parts[0].kl_scale if parts else self._initial_kl_scale
+        if parts:
+            return parts[0].kl_scale
+        return 1.0 if self._given_kl_scale is None else self._given_kl_scale
 
     @kl_scale.setter
     def kl_scale(self, value):
-        self._initial_kl_scale = float(value)
+        self._given_kl_scale = float(value)
         for part in self.random_parts():
             part.kl_scale = value
 
     def get_config(self):
         """Returns the config of the Keras layer, and `seed` and `kl_scale`."""
-        return {**super().get_config(), "seed": self.seed, "kl_scale": self.kl_scale}
+        kl_scale = None if self._given_kl_scale is None else self.kl_scale
+        return {**super().get_config(), "seed": self.seed, "kl_scale": kl_scale}

@@ -9,7 +9,7 @@ from bayesian_layers.initializers import Posterior
 
 _OWN_ARGUMENTS = [
     inspect.Parameter("seed", inspect.Parameter.KEYWORD_ONLY, default=None),
-    inspect.Parameter("kl_scale", inspect.Parameter.KEYWORD_ONLY, default=1.0),
+    inspect.Parameter("kl_scale", inspect.Parameter.KEYWORD_ONLY, default=None),
 ]
 
 

@@ -3,10 +3,10 @@
 import keras
 from keras import ops
 
+from bayesian_layers.layers.register import register
 from bayesian_layers.layers.weights.einsum_dense import EinsumFans, feature_axes
 from bayesian_layers.layers.weights.linear_estimator import LinearEstimator
 from bayesian_layers.layers.weights.random_signs import RandomSigns
-from bayesian_layers.layers.weights.register import register
 
 
 class Flipout(RandomSigns, LinearEstimator):

@@ -4,8 +4,8 @@ import keras
 from keras import ops
 
 from bayesian_layers.distributions import Normal
+from bayesian_layers.layers.register import register
 from bayesian_layers.layers.weights.linear_estimator import LinearEstimator
-from bayesian_layers.layers.weights.register import register
 
 
 class LocalReparameterization(LinearEstimator):

@@ -16,6 +16,7 @@ from bayesian_layers.layers.weights.defaults import (
 from bayesian_layers.layers.weights.random_weight import RandomWeight
 from bayesian_layers.layers.weights.reading import attribute_of, reading
 from bayesian_layers.layers.weights.sharding import take_layout
+from bayesian_layers.layers.weights.training_checks import check_training
 from bayesian_layers.regularizers import KLDivergence
 
 
@@ -49,8 +50,10 @@ class RandomWeights(MarksCalls, RandomDefaults):
         self.draw_seed_generator = keras.random.SeedGenerator(spread)
         self.random_weights = {}
         self._keras_names = set()
-        self._initial_kl_scale = float(kl_scale)
+        # `None` until somebody has thought of it: then the KL counts in full.
+        self._given_kl_scale = None if kl_scale is None else float(kl_scale)
         self._kl_scale = None
+        self._training_checked = False
 
     # Making weights.
 
@@ -186,7 +189,7 @@ class RandomWeights(MarksCalls, RandomDefaults):
             self._kl_scale = super().add_weight(
                 name="kl_scale",
                 shape=(),
-                initializer=keras.initializers.Constant(self._initial_kl_scale),
+                initializer=keras.initializers.Constant(self.kl_scale),
                 dtype="float32",
                 trainable=False,
                 autocast=False,
@@ -197,16 +200,26 @@ class RandomWeights(MarksCalls, RandomDefaults):
     def kl_scale(self):
         """The number that multiplies the divergence in `losses`; see `bl.scale_kl`."""
         if self._kl_scale is None:
-            return self._initial_kl_scale
+            return 1.0 if self._given_kl_scale is None else self._given_kl_scale
         return float(ops.convert_to_numpy(self._kl_scale))
 
     @kl_scale.setter
     def kl_scale(self, value):
-        self._initial_kl_scale = float(value)
+        self._given_kl_scale = float(value)
         if self._kl_scale is not None:
-            self._kl_scale.assign(self._initial_kl_scale)
+            self._kl_scale.assign(self._given_kl_scale)
+
+    @property
+    def kl_scale_is_given(self):
+        """Whether the scale was set, by argument or by `bl.scale_kl`."""
+        return self._given_kl_scale is not None
 
     # Calling.
+
+    def __call__(self, *args, **kwargs):
+        if not self._training_checked:
+            self._training_checked = check_training(self)
+        return super().__call__(*args, **kwargs)
 
     def draw(self, seed=None):
         """Returns one draw of every random weight, by the attribute Keras reads."""
@@ -235,7 +248,8 @@ class RandomWeights(MarksCalls, RandomDefaults):
 
     def get_config(self):
         """Returns the config of the Keras layer, and `seed` and `kl_scale`."""
-        return {**super().get_config(), "seed": self.seed, "kl_scale": self.kl_scale}
+        kl_scale = self.kl_scale if self.kl_scale_is_given else None
+        return {**super().get_config(), "seed": self.seed, "kl_scale": kl_scale}
 
     def save_own_variables(self, store):
         """Saves all variables: some Keras layers save only those they know."""

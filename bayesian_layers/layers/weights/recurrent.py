@@ -2,6 +2,7 @@
 
 import keras
 
+from bayesian_layers.layers.register import register
 from bayesian_layers.layers.weights.composite import Composite
 from bayesian_layers.layers.weights.recurrent_cells import (
     GRUCellFlipout,
@@ -11,7 +12,6 @@ from bayesian_layers.layers.weights.recurrent_cells import (
     SimpleRNNCellFlipout,
     SimpleRNNCellReparameterization,
 )
-from bayesian_layers.layers.weights.register import register
 
 
 class RandomRNN(Composite):

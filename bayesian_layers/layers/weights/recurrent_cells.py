@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
+from bayesian_layers.layers.register import register
 from bayesian_layers.layers.weights.cells import CellFlipout, CellReparameterization
-from bayesian_layers.layers.weights.register import register
 
 
 @register

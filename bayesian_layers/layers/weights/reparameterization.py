@@ -2,9 +2,9 @@
 
 import keras
 
+from bayesian_layers.layers.register import register
 from bayesian_layers.layers.weights.einsum_dense import EinsumFans
 from bayesian_layers.layers.weights.random_weights import RandomWeights
-from bayesian_layers.layers.weights.register import register
 
 
 class Reparameterization(RandomWeights):

@@ -3,10 +3,10 @@
 import keras
 from keras import ops
 
+from bayesian_layers.layers.register import register
 from bayesian_layers.layers.weights.local_reparameterization import (
     LocalReparameterization,
 )
-from bayesian_layers.layers.weights.register import register
 
 
 class VariationalDropout(LocalReparameterization):

@@ -6,7 +6,7 @@ import pytest
 
 import bayesian_layers as bl
 from tests.differentiation import has_float64
-from tests.layers.weights.table import array
+from tests.layers.weights.table import array, random_weights
 
 X = np.random.default_rng(0).normal(size=(3, 6, 6, 1)).astype("float32")
 
@@ -33,11 +33,7 @@ def deterministic():
 
 
 def at_the_mean(model, x):
-    means = {
-        weight.path: weight.distribution.mean()
-        for layer in model.layers
-        for weight in getattr(layer, "random_weights", {}).values()
-    }
+    means = {w.path: w.distribution.mean() for w in random_weights(model)}
     with bl.condition(means):
         return array(model(x))
 
@@ -56,6 +52,43 @@ def test_a_deterministic_checkpoint_loads_as_means(file, tmp_path):
         scales, (w for w in other.weights if w.name == "kernel_scale"), strict=True
     ):
         np.testing.assert_array_equal(old, array(new))
+
+
+def recurrent_network(library, suffix="", **kwargs):
+    def layer(name, *args, **options):
+        return getattr(library, name + suffix)(*args, **options, **kwargs)
+
+    inputs = keras.Input((4, 2))
+    x = layer("LSTM", 3, return_sequences=True)(inputs)
+    both = layer("LSTM", 3, return_sequences=True)
+    x = keras.layers.Bidirectional(both)(x)
+    x = layer("MultiHeadAttention", 2, 3)(x, x)
+    x = keras.layers.RNN(layer("GRUCell", 3))(x)
+    return keras.Model(inputs, layer("Dense", 1)(x))
+
+
+@pytest.mark.parametrize("suffix", ["Reparameterization", "Flipout"])
+def test_a_deterministic_checkpoint_of_composite_layers_loads_as_means(
+    suffix, tmp_path
+):
+    model = recurrent_network(keras.layers)
+    # Not what they start at: otherwise those that are not loaded would look right.
+    rng = np.random.default_rng(1)
+    model.set_weights([rng.normal(size=w.shape) for w in model.get_weights()])
+    model.save_weights(tmp_path / "model.weights.h5")
+    other = recurrent_network(bl.layers, suffix)
+    before = {w.path: array(w) for w in other.weights}
+    other.load_weights(tmp_path / "model.weights.h5")
+    x = rng.normal(size=(2, 4, 2)).astype("float32")
+    np.testing.assert_allclose(
+        at_the_mean(other, x), array(model(x)), rtol=1e-4, atol=1e-5
+    )
+    scales = [w for w in other.weights if w.name.endswith("_scale")]
+    # Three of each recurrent cell, four of the attention, and that of the last kernel;
+    # and `kl_scale`, of each layer.
+    assert len(scales) == (4 * 3 + 4 + 1) + (4 + 4 + 1)
+    for scale in scales:
+        np.testing.assert_array_equal(array(scale), before[scale.path])
 
 
 def test_the_name_of_a_layer_finds_it_where_the_count_would_not(tmp_path):

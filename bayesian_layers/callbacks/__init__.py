@@ -1,0 +1,5 @@
+"""Callbacks for `fit`."""
+
+from bayesian_layers.callbacks.kl_schedule import KLSchedule
+
+__all__ = ["KLSchedule"]

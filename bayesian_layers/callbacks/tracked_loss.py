@@ -1,0 +1,73 @@
+"""The data term of the loss as a metric of its own, while a model trains."""
+
+import weakref
+
+import keras
+from keras.src.trainers.compile_utils import MetricsList
+
+from bayesian_layers.compiled_functions import exchange
+
+_tracked = weakref.WeakKeyDictionary()
+
+
+class TrackedLoss:
+    """Stands in for the loss that a model was compiled with, and averages its values.
+
+    Keras adds the penalties afterwards, so this is the data term alone. The metric is
+    among those of the loss, which Keras resets, logs and carries through `jit`.
+    """
+
+    def __init__(self, loss):
+        self.loss = loss
+        self.mean = keras.metrics.Mean(name="nll")
+        # `EarlyStopping` and its like look for it in such a list only, and read from
+        # it that less is better.
+        self.mean._direction = "down"
+        self._list = _Results([self.mean])
+
+    def __call__(self, y_true, y_pred, sample_weight=None):
+        value = self.loss(y_true, y_pred, sample_weight)
+        # As Keras weighs its own mean of the loss: by the size of the batch.
+        first = keras.tree.flatten(y_pred)[0]
+        self.mean.update_state(value, sample_weight=keras.ops.shape(first)[0])
+        return value
+
+    @property
+    def metrics(self):
+        """The metrics of the loss, and the mean of its values."""
+        return [*self.loss.metrics, self._list]
+
+    def __getattr__(self, name):
+        return getattr(self.loss, name)
+
+
+class _Results(MetricsList):
+    """A list of metrics that reports their results by name."""
+
+    def result(self):
+        return {metric.name: metric.result() for metric in self.metrics}
+
+
+def install(model):
+    """Has a compiled model track its loss, until `remove`."""
+    loss = model._compile_loss
+    if loss is None or isinstance(loss, TrackedLoss):
+        return
+    tracked, functions = _tracked.get(model, (None, {}))
+    if tracked is None or tracked.loss is not loss:
+        tracked, functions = TrackedLoss(loss), {}
+    model._compile_loss = tracked
+    _tracked[model] = (tracked, exchange(model, functions))
+    # `fit` has made its function before it tells callbacks that it begins.
+    if model.train_function is None:
+        model.make_train_function()
+
+
+def remove(model):
+    """Undoes `install`; what was compiled under it is kept for the next time."""
+    tracked = model._compile_loss
+    if not isinstance(tracked, TrackedLoss):
+        return
+    _, before = _tracked.pop(model, (None, {}))
+    model._compile_loss = tracked.loss
+    _tracked[model] = (tracked, exchange(model, before))

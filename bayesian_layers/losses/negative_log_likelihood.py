@@ -1,0 +1,76 @@
+"""The negative log-likelihood."""
+
+import keras
+from keras import ops
+from keras.src.backend import get_keras_mask
+
+from bayesian_layers.losses.alignment import align, spread
+from bayesian_layers.random_variable import RandomVariable
+
+
+@keras.saving.register_keras_serializable("bayesian_layers.losses")
+class NegativeLogLikelihood(keras.losses.Loss):
+    """-log p(y_true), for a model that ends with a stochastic output layer.
+
+    The log-probability is summed over all axes but the first, and averaged over that,
+    the examples. Together with `bl.scale_kl(model, dataset_size=number of examples)`
+    the loss of a Bayesian network is then its negative evidence bound, per example.
+
+    Targets of shape `[B]` are taken for `[B, 1]` where the output has that shape, and
+    the reverse; other shapes raise. `sample_weight` may weigh examples, `[B]`, or also
+    the steps of each, `[B, T]`. A mask (of an `Embedding`, say) leaves out steps.
+
+    Args:
+        reduction: `"sum_over_batch_size"` (the default): the mean over examples;
+            `"sum"`: their sum; `"none"`: one number for each.
+        name: The name of the loss.
+        dtype: As in `keras.losses.Loss`.
+
+    Example:
+    >>> model = keras.Sequential([keras.Input((3,)), bl.layers.Normal(1)])
+    >>> model.compile("adam", bl.losses.NegativeLogLikelihood())
+    >>> history = model.fit(np.ones((8, 3)), np.ones(8), verbose=0)
+    >>> sorted(history.history)
+    ['loss']
+    """
+
+    def __init__(
+        self,
+        reduction="sum_over_batch_size",
+        name="negative_log_likelihood",
+        dtype=None,
+    ):
+        super().__init__(name=name, reduction=reduction, dtype=dtype)
+
+    def __call__(self, y_true, y_pred, sample_weight=None):
+        values = self.call(y_true, y_pred)
+        mask = get_keras_mask(y_pred)
+        if mask is not None:
+            values = ops.where(spread(mask, values) > 0.0, values, 0.0)
+        if sample_weight is not None:
+            values = values * spread(sample_weight, values)
+        values = ops.sum(values, axis=tuple(range(1, len(values.shape))))
+        values = ops.cast(values, self.dtype)
+        if self.reduction in (None, "none"):
+            return values
+        total = ops.sum(values)
+        if self.reduction == "sum":
+            return total
+        return total / ops.cast(ops.shape(values)[0], total.dtype)
+
+    def call(self, y_true, y_pred):
+        """Returns -log p(y_true) of each example and each position of it."""
+        if not isinstance(y_pred, RandomVariable):
+            raise TypeError(
+                "NegativeLogLikelihood needs the random variable that a stochastic "
+                "output layer returns, such as `bl.layers.Normal` as the last layer "
+                f"of the model. Received: y_pred of type {type(y_pred).__name__}"
+            )
+        distribution = y_pred.distribution
+        values = -distribution.log_prob(align(y_true, distribution.shape()))
+        if not values.shape:
+            raise ValueError(
+                "NegativeLogLikelihood needs an output with an axis for the examples. "
+                f"Received: y_pred.shape={tuple(y_pred.shape)}"
+            )
+        return values
