@@ -21,7 +21,9 @@ from bayesian_layers import (  # noqa: E402
 )
 from bayesian_layers.constructors import CONSTRUCTORS  # noqa: E402
 from bayesian_layers.handlers import block, condition, replay, tape  # noqa: E402
+from bayesian_layers.held_weights import weights  # noqa: E402
 from bayesian_layers.kl import scale_kl, total_kl  # noqa: E402
+from bayesian_layers.prediction import Prediction, predict  # noqa: E402
 from bayesian_layers.random_variable import RandomVariable  # noqa: E402
 from bayesian_layers.trace import (  # noqa: E402
     draw,
@@ -34,6 +36,7 @@ from bayesian_layers.version import __version__  # noqa: E402
 globals().update(CONSTRUCTORS)
 
 __all__ = [
+    "Prediction",
     "RandomVariable",
     "__version__",
     "block",
@@ -46,6 +49,7 @@ __all__ = [
     "layers",
     "losses",
     "parameterizations",
+    "predict",
     "regularizers",
     "replay",
     "scale_kl",
@@ -53,5 +57,6 @@ __all__ = [
     "total_kl",
     "trace",
     "traceable",
+    "weights",
     *CONSTRUCTORS,
 ]

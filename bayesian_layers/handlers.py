@@ -10,11 +10,11 @@ from bayesian_layers.trace import draw, trace, traceable
 
 
 @contextlib.contextmanager
-def _handle(handler):
+def handle(handler):
     """Calls `handler(site)` in place of `draw`; other traceable functions run as ever.
 
     A site is the dictionary of `draw`'s arguments. `handler` returns the value, which
-    it gets, unless it knows it already, from `_next(site)`.
+    it gets, unless it knows it already, from `hand_on(site)`.
     """
     primitive = draw.__wrapped__
 
@@ -28,7 +28,8 @@ def _handle(handler):
         yield
 
 
-def _next(site):
+def hand_on(site):
+    """Returns the value of a site, from the handlers further out."""
     site = dict(site)
     return draw(site.pop("distribution"), **site)
 
@@ -62,14 +63,14 @@ def tape():
                 f"The name {name!r} is used twice on one tape. Give each random "
                 f"variable a name of its own. Names so far: {list(record)}"
             )
-        value = _next(site)
+        value = hand_on(site)
         if name is not None:
             record[name] = RandomVariable.of(
                 site["distribution"], value, site.get("sample_shape", ()), name
             )
         return value
 
-    with _handle(handler):
+    with handle(handler):
         yield record
 
 
@@ -92,9 +93,9 @@ def condition(values=None, /, **named_values):
     def handler(site):
         if site["name"] in values:
             site["value"] = values[site["name"]]
-        return _next(site)
+        return hand_on(site)
 
-    return _handle(handler)
+    return handle(handler)
 
 
 def replay(tape):
@@ -139,8 +140,8 @@ def block(names=None):
 
     def handler(site):
         if not hides(site["name"]):
-            return _next(site)
+            return hand_on(site)
         site = dict(site)
         return draw.__wrapped__(site.pop("distribution"), **site)
 
-    return _handle(handler)
+    return handle(handler)

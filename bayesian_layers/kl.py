@@ -19,6 +19,24 @@ def _random_layers(model):
     return layers
 
 
+def has_random_weights(model):
+    """Whether a model has any layer with random weights."""
+    return any(isinstance(layer, RandomWeights) for layer in model._flatten_layers())
+
+
+def random_weights(model):
+    """Returns the random weights of a model, those of their parameters included."""
+    found = [
+        weight
+        for layer in _random_layers(model)
+        if isinstance(layer, RandomWeights)
+        for weight in layer.random_weights.values()
+    ]
+    for weight in found:  # Grows while it runs: parameters may be random in turn.
+        found.extend(weight.nested)
+    return found
+
+
 def total_kl(model):
     """The sum of the penalties on all random weights of a model, unscaled.
 

@@ -11,7 +11,8 @@ the same functions; the one that belongs to `keras.backend.backend()` is used:
   respect to `x`, or to a source that `x` was made from, raises;
 - `is_concrete(x)`: whether the numbers in a tensor can be looked at now;
 - `static_shape(shape)`, `static_dtype(dtype)`: as a `keras.Variable` has to show them;
-- `register_pytree(cls, flatten, unflatten)`: lets a class cross `jax.jit`.
+- `register_pytree(cls, flatten, unflatten)`: lets a class cross `jax.jit`;
+- `compile_inference(function)`, and `map_samples(function, xs)` to use in it.
 """
 
 import keras
@@ -29,12 +30,14 @@ else:
     )
 
 betainc = _implementation.betainc
+compile_inference = _implementation.compile_inference
 digamma = _implementation.digamma
 gammainc = _implementation.gammainc
 gammaincc = _implementation.gammaincc
 is_concrete = _implementation.is_concrete
 lgamma = _implementation.lgamma
 log_ndtr = _implementation.log_ndtr
+map_samples = _implementation.map_samples
 ndtri = _implementation.ndtri
 random_gamma = _implementation.random_gamma
 random_poisson = _implementation.random_poisson

@@ -63,3 +63,17 @@ def static_shape(shape):
 def register_pytree(cls, flatten, unflatten):
     """Lets instances of `cls` cross `jax.jit`, `jax.lax.map` and the like."""
     jax.tree_util.register_pytree_node(cls, flatten, unflatten)
+
+
+def compile_inference(function):
+    """Compiles a function of arrays that nobody differentiates."""
+    return jax.jit(function)
+
+
+def map_samples(function, xs):
+    """Maps a function over the first axis of arrays: on a CPU one after another.
+
+    There `lax.map` keeps what it works on in the cache; accelerators want more at once.
+    """
+    batch_size = None if jax.default_backend() == "cpu" else 16
+    return jax.lax.map(function, xs, batch_size=batch_size)

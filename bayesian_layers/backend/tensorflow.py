@@ -92,3 +92,13 @@ def static_shape(shape):
 
 def register_pytree(cls, flatten, unflatten):
     """Does nothing: `tf.function` passes Python objects through as they are."""
+
+
+def compile_inference(function):
+    """Compiles a function of tensors that nobody differentiates."""
+    return tf.function(function, reduce_retracing=True)
+
+
+def map_samples(function, xs):
+    """Maps a function over the first axis of tensors."""
+    return keras.ops.map(function, xs)

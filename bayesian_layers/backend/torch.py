@@ -129,3 +129,13 @@ def static_shape(shape):
 
 def register_pytree(cls, flatten, unflatten):
     """Does nothing: PyTorch runs eagerly and passes Python objects as they are."""
+
+
+def compile_inference(function):
+    """Returns the function without the record of gradients."""
+    return torch.no_grad()(function)
+
+
+def map_samples(function, xs):
+    """Maps a function over the first axis of tensors."""
+    return keras.ops.map(function, xs)

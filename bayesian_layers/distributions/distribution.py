@@ -95,6 +95,19 @@ class Distribution:
                 arguments[name] = function(self._parameter(name))
         return self.rebuild(arguments)
 
+    def _map_named(self, function, prefix=""):
+        """The distribution with `function(name, value)` of each stored parameter.
+
+        Parameters of its parts have the name of the part before their own.
+        """
+        arguments = dict(self._arguments)
+        for name, value in arguments.items():
+            if isinstance(value, Distribution):
+                arguments[name] = value._map_named(function, f"{prefix}{name}_")
+            elif name in self.parameters and value is not None:
+                arguments[name] = function(prefix + name, value)
+        return self.rebuild(arguments)
+
     def _tensors(self):
         """The parameters, and those of its parts, as tensors."""
         tensors = []

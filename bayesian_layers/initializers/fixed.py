@@ -32,7 +32,7 @@ class FixedPosterior(Posterior):
         self._make = make
         self._numbers = None
         self._shapes = {name: tuple(x.shape) for name, x in _tensors(traced).items()}
-        self._template = _map_named(traced, lambda name, _: name)
+        self._template = traced._map_named(lambda name, _: name)
 
     def shapes(self, shape):
         """Returns the shapes of the location and of the distribution's parameters."""
@@ -60,7 +60,7 @@ class FixedPosterior(Posterior):
 
     def distribution(self, location, **parameters):
         """Returns the distribution."""
-        return _map_named(self._template, lambda name, _: parameters[name])
+        return self._template._map_named(lambda name, _: parameters[name])
 
 
 def as_posterior(initializer, shape, dtype):
@@ -92,20 +92,9 @@ def _called(initializer, shape, dtype):
     return value.distribution if isinstance(value, RandomVariable) else value
 
 
-def _map_named(distribution, function, prefix=""):
-    """The distribution with `function(name, value)` of each parameter of all parts."""
-    arguments = dict(distribution._arguments)
-    for name, value in arguments.items():
-        if isinstance(value, Distribution):
-            arguments[name] = _map_named(value, function, f"{prefix}{name}_")
-        elif name in distribution.parameters and value is not None:
-            arguments[name] = function(prefix + name, value)
-    return distribution.rebuild(arguments)
-
-
 def _tensors(distribution):
     tensors = {}
-    _map_named(distribution, tensors.setdefault)
+    distribution._map_named(tensors.setdefault)
     return tensors
 
 

@@ -27,11 +27,16 @@ class SequenceSeed(keras.random.SeedGenerator):
 
     def replay(self, stream=0):
         """Returns a seed for draws that are the same in each replay of a stream."""
-        return _Replay(self.state, stream * _STREAM)
+        return Replay(self.state, stream * _STREAM)
 
 
-class _Replay(keras.random.SeedGenerator):
-    """Counts on from a state, which it leaves as it is."""
+class Replay(keras.random.SeedGenerator):
+    """A seed generator that counts on from a state, which it leaves as it is.
+
+    Args:
+        state: The state of a seed generator, two integers.
+        offset: Integer below 2**31 that is added to the first.
+    """
 
     def __init__(self, state, offset):
         # Not Keras' own, which makes a variable.

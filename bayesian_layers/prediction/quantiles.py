@@ -1,0 +1,57 @@
+"""Quantiles of a mixture of equally probable distributions."""
+
+import numpy as np
+from keras import ops
+
+from bayesian_layers.distributions import Deterministic
+
+STEPS = 60
+
+
+def mixture_quantile(distribution, q, samples):
+    """Returns the q-quantile of a mixture, elementwise.
+
+    The distribution function of the mixture, the mean of those of its parts, is
+    inverted by bisection. Discrete parts, and those without such a function, are left
+    to the samples.
+
+    Args:
+        distribution: A distribution with batch axes `[parts, ...]`.
+        q: A number between 0 and 1.
+        samples: A function that returns one draw from each part.
+
+    Returns:
+        An array of the shape of one part.
+    """
+    if isinstance(distribution, Deterministic):
+        return np.quantile(samples(), q, axis=0)
+    floating = np.issubdtype(samples().dtype, np.floating)
+    if not floating or not distribution.reparameterized or distribution.event_shape:
+        return np.quantile(samples(), q, axis=0, method="inverted_cdf")
+    try:
+        return _bisect(distribution, q)
+    except NotImplementedError:
+        return np.quantile(samples(), q, axis=0)
+
+
+def _bisect(distribution, q):
+    mean, stddev = distribution.mean(), distribution.stddev()
+    low, high = ops.min(mean - stddev, axis=0), ops.max(mean + stddev, axis=0)
+    width = high - low
+
+    def below(x):
+        return ops.mean(distribution.cdf(ops.expand_dims(x, axis=0)), axis=0) < q
+
+    # Brackets that double until they hold: heavy tails need more than Gaussian ones.
+    for _ in range(STEPS):
+        low_misses, high_misses = ops.logical_not(below(low)), below(high)
+        if not bool(ops.any(ops.logical_or(low_misses, high_misses))):
+            break
+        low = ops.where(low_misses, low - width, low)
+        high = ops.where(high_misses, high + width, high)
+        width = 2.0 * width
+    for _ in range(STEPS):
+        middle = 0.5 * (low + high)
+        is_below = below(middle)
+        low, high = ops.where(is_below, middle, low), ops.where(is_below, high, middle)
+    return ops.convert_to_numpy(0.5 * (low + high))
