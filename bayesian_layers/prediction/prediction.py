@@ -18,6 +18,11 @@ class Prediction:
     model ends with a stochastic output layer, and a number if not. The prediction is
     their mixture. All attributes are NumPy arrays, with one row for each example.
 
+    Args:
+        moments: The moments over draws.
+        distribution: The distributions of all draws, if they were stored.
+        seed: Integer seed of the `samples`.
+
     Attributes:
         num_samples: The number of draws.
         mean: The predictive mean `[examples, ...]`; of classifiers the `probs`.

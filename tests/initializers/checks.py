@@ -6,6 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
+import bayesian_layers as bl
 from bayesian_layers.registry import snake_case
 from tests.differentiation import grad
 from tests.layers.weights.table import ROWS, array, compiled, make, make_built
@@ -69,6 +70,7 @@ def assert_fit_trains_every_number(model):
     A step is a multiple of the gradient: where a number stays, none reached it.
     """
     before = [array(weight) for weight in model.trainable_weights]
+    bl.scale_kl(model, dataset_size=1)
     model.compile(keras.optimizers.SGD(0.01), "mse")
     model.fit(INPUTS, np.ones((4, 2), "float32"), batch_size=2, verbose=0)
     for weight, old in zip(model.trainable_weights, before, strict=True):

@@ -99,7 +99,7 @@ def test_the_function_may_be_called_while_keras_traces():
         def __init__(self):
             super().__init__()
             self.dense = bl.layers.DenseReparameterization(
-                2, kernel_initializer=random_variable, seed=1
+                2, kernel_initializer=random_variable, seed=1, kl_scale=1.0
             )
 
         def call(self, inputs):

@@ -16,7 +16,7 @@ from bayesian_layers.layers.weights.defaults import (
 from bayesian_layers.layers.weights.random_weight import RandomWeight
 from bayesian_layers.layers.weights.reading import attribute_of, reading
 from bayesian_layers.layers.weights.sharding import take_layout
-from bayesian_layers.layers.weights.training_checks import check_training
+from bayesian_layers.layers.weights.training_checks import TrainingChecks
 from bayesian_layers.regularizers import KLDivergence
 
 
@@ -53,7 +53,7 @@ class RandomWeights(MarksCalls, RandomDefaults):
         # `None` until somebody has thought of it: then the KL counts in full.
         self._given_kl_scale = None if kl_scale is None else float(kl_scale)
         self._kl_scale = None
-        self._training_checked = False
+        self._checks = TrainingChecks(self)
 
     # Making weights.
 
@@ -168,7 +168,9 @@ class RandomWeights(MarksCalls, RandomDefaults):
         weight.regularizer = regularizer
         scale = self._kl_scale_variable()
         *_, last = weight.variables.values()
-        last.regularizer = _scaled_divergence(weight, scale, last.regularizer)
+        last.regularizer = _scaled_divergence(
+            weight, scale, last.regularizer, self._checks
+        )
 
     def check_posterior(self, name, weight):
         """Raises `ValueError` if the estimator cannot use a distribution."""
@@ -217,8 +219,7 @@ class RandomWeights(MarksCalls, RandomDefaults):
     # Calling.
 
     def __call__(self, *args, **kwargs):
-        if not self._training_checked:
-            self._training_checked = check_training(self)
+        self._checks.of_call()
         return super().__call__(*args, **kwargs)
 
     def draw(self, seed=None):
@@ -267,10 +268,11 @@ class RandomWeights(MarksCalls, RandomDefaults):
             variable.assign(store[str(index)])
 
 
-def _scaled_divergence(weight, scale, previous):
+def _scaled_divergence(weight, scale, previous, checks):
     """The function that Keras calls for the penalty on a weight."""
 
     def penalty(variable):
+        checks.of_penalty()
         divergence = weight.divergence()
         scaled = ops.cast(scale, divergence.dtype) * divergence
         return scaled if previous is None else scaled + previous(variable)

@@ -3,6 +3,7 @@
 import warnings
 
 from keras.src.backend.common.stateless_scope import in_stateless_scope
+from keras.src.backend.common.symbolic_scope import in_symbolic_scope
 from keras.src.trainers.trainer import Trainer
 
 from bayesian_layers.layers.weights.sequence import model_call
@@ -23,29 +24,58 @@ DECAYED = (
 )
 
 
-def check_training(layer):
-    """Warns if a layer is being trained by `fit` in a way that cannot be meant.
+class TrainingChecks:
+    """Warns, once for each layer, of training that cannot be meant.
 
-    Keras notes which layer was called first: in training the compiled model. On JAX,
-    where it runs a train step without that, it calls the model once before, inside of
-    a stateless scope. Custom loops, which need not compile, are left alone.
-
-    Returns:
-        Whether it was being trained, and so has been checked.
+    On TensorFlow and PyTorch `fit` calls the compiled model in training mode. On JAX
+    it calls it once before that, in a symbolic scope, and then reads the penalties in
+    a stateless scope, as a loop with `stateless_call` does. Other loops, which need not
+    compile, and read `bl.total_kl(model)`, are left alone.
     """
-    call = model_call()
-    if call is None or not (call.get_value("training") or in_stateless_scope()):
-        return False
-    model = call.entry_layer
-    optimizer = getattr(model, "optimizer", None)
-    if not isinstance(model, Trainer) or optimizer is None:
-        return False
-    penalized = [w for w in layer.random_weights.values() if w.regularizer is not None]
-    if penalized and not layer.kl_scale_is_given:
-        warnings.warn(UNSCALED.format(layer=layer.name), stacklevel=3)
-    if any(_is_decayed(optimizer, weight) for weight in layer.random_weights.values()):
-        warnings.warn(DECAYED.format(optimizer=type(optimizer).__name__), stacklevel=3)
-    return True
+
+    def __init__(self, layer):
+        self._layer = layer
+        self._unscaled = True
+        self._decayed = True
+
+    def of_call(self):
+        """Checks when the layer is called."""
+        if not (self._unscaled or self._decayed):
+            return
+        call = model_call()
+        optimizer = _optimizer(call)
+        if optimizer is None:
+            return
+        training = bool(call.get_value("training"))
+        if training and not in_symbolic_scope():
+            self._check_scale()
+        if training or in_stateless_scope():
+            self._check_decay(optimizer)
+
+    def of_penalty(self):
+        """Checks when the penalty is read."""
+        if in_stateless_scope() and not in_symbolic_scope():
+            self._check_scale()
+
+    def _check_scale(self):
+        weights = self._layer.random_weights.values()
+        is_penalized = any(weight.regularizer is not None for weight in weights)
+        if self._unscaled and is_penalized and not self._layer.kl_scale_is_given:
+            self._unscaled = False
+            warnings.warn(UNSCALED.format(layer=self._layer.name), stacklevel=4)
+
+    def _check_decay(self, optimizer):
+        weights = self._layer.random_weights.values()
+        if self._decayed and any(_is_decayed(optimizer, weight) for weight in weights):
+            self._decayed = False
+            name = type(optimizer).__name__
+            warnings.warn(DECAYED.format(optimizer=name), stacklevel=4)
+
+
+def _optimizer(call):
+    """The optimizer of the model whose call is under way, if it is compiled."""
+    model = None if call is None else call.entry_layer
+    return getattr(model, "optimizer", None) if isinstance(model, Trainer) else None
 
 
 def _is_decayed(optimizer, weight):

@@ -87,7 +87,7 @@ def test_masks_pass_through(name):
 
 def test_activity_regularizers_and_constraints_work_as_in_keras():
     layer = bl.layers.DenseFlipout(
-        2, activity_regularizer="l2", kernel_constraint="non_neg"
+        2, activity_regularizer="l2", kernel_constraint="non_neg", kl_scale=1.0
     )
     model = keras.Sequential([keras.Input((3,)), layer])
     model.compile(keras.optimizers.SGD(1.0), "mse")

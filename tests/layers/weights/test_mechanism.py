@@ -56,7 +56,8 @@ def test_an_exception_inside_of_a_call_leaves_the_weights():
 
 @pytest.mark.parametrize("name", ["DenseReparameterization", "DenseFlipout"])
 def test_compiled_and_eager_calls_leave_nothing_behind(name):
-    model = keras.Sequential([keras.Input((3,)), getattr(bl.layers, name)(2)])
+    layer = getattr(bl.layers, name)(2, kl_scale=1.0)
+    model = keras.Sequential([keras.Input((3,)), layer])
     model.compile("sgd", "mse")
     x = np.ones((4, 3), "float32")
     for _ in range(2):

@@ -159,6 +159,20 @@ def test_without_a_recurrent_kernel_all_steps_of_equal_inputs_are_equal(estimato
 
 
 @every_estimator
+def test_a_recurrent_layer_draws_before_its_loop(estimator, monkeypatch):
+    cell, count = make_built_cell("GRU", estimator), []
+    draw_sequence = type(cell).draw_sequence
+
+    def counted(*args):
+        count.append(args)
+        return draw_sequence(*args)
+
+    monkeypatch.setattr(type(cell), "draw_sequence", counted)
+    keras.layers.RNN(cell, unroll=True)(X)
+    assert len(count) == 1
+
+
+@every_estimator
 def test_a_loop_inside_of_a_compiled_layer_has_one_draw(estimator):
     class Loop(keras.Layer):
         def __init__(self):
@@ -252,6 +266,18 @@ def test_handlers_see_each_weight_once_in_a_loop_by_hand(kind, estimator):
         outputs, reference(kind, values.values(), X)[0], atol=1e-5
     )
     assert_nothing_is_held(cell)
+
+
+def test_under_one_handler_each_sequence_has_a_draw_of_its_own():
+    cell, draws = make_built_cell("GRU"), []
+    with bl.condition({}):
+        for _ in range(2):
+            outputs = run_by_hand(cell)
+            draws.append(drawn(cell))
+            expected, _ = reference("GRU", draws[-1], X)
+            np.testing.assert_allclose(outputs, expected, atol=1e-5)
+    for old, new in zip(*draws, strict=True):
+        assert np.mean(old != new) > 0.5
 
 
 def test_a_handler_entered_within_a_sequence_sees_the_draw_of_the_sequence():
@@ -552,6 +578,8 @@ def test_the_divergence_counts_each_weight_once_whatever_the_length(name):
         expected = sum(closed_form(weight) for weight in random_weights(layer))
         np.testing.assert_allclose(array(sum(layer.losses)), expected, rtol=1e-5)
         np.testing.assert_allclose(array(bl.total_kl(layer)), expected, rtol=1e-5)
+    layer.kl_scale = 0.25
+    np.testing.assert_allclose(array(sum(layer.losses)), 0.25 * expected, rtol=1e-5)
 
 
 def test_scale_kl_reaches_the_parts_before_and_after_they_are_built():
