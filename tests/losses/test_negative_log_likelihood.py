@@ -30,9 +30,11 @@ def categorical(logits=LOGITS):
 
 def loss_of(y_true, loc=LOC, scale=SCALE, weight=None, **kwargs):
     loss = bl.losses.NegativeLogLikelihood(**kwargs)
-    if weight is None:
-        return run(lambda y, l, s: loss(y, normal(l, s)), y_true, loc, scale)
-    return run(lambda y, l, s, w: loss(y, normal(l, s), w), y_true, loc, scale, weight)
+    weights = [] if weight is None else [weight]
+    return run(
+        lambda y, loc, scale, *weights: loss(y, normal(loc, scale), *weights),
+        *(y_true, loc, scale, *weights),
+    )
 
 
 # Numbers.

@@ -3,7 +3,7 @@
 from keras import ops
 
 from bayesian_layers.distributions import noise
-from bayesian_layers.initializers import Posterior
+from bayesian_layers.initializers import Posterior, as_posterior
 from bayesian_layers.layers.weights.random_signs import RandomSigns
 from bayesian_layers.layers.weights.random_weights import RandomWeights
 from bayesian_layers.layers.weights.reading import reading
@@ -40,12 +40,23 @@ class RandomCell(RandomWeights):
 
     def add_weight(self, shape=None, initializer=None, *, name=None, **kwargs):
         """Adds a weight; the bias of an LSTM has a mean of one at the forget gate."""
-        if name == "bias" and isinstance(self.bias_initializer, Posterior):
+        if name == "bias" and initializer is not self.bias_initializer:
             # With `unit_forget_bias` Keras gives a function that concatenates what
-            # the posterior starts at, ones, and what it starts at.
-            if initializer is not self.bias_initializer:
-                initializer = self.bias_initializer.with_location(initializer)
+            # the initializer starts at, ones, and what it starts at.
+            initializer = self._with_unit_forget_bias(shape, initializer)
         return super().add_weight(shape, initializer, name=name, **kwargs)
+
+    def _with_unit_forget_bias(self, shape, initializer):
+        posterior = as_posterior(self.bias_initializer, shape, self.variable_dtype)
+        if posterior is None:
+            return initializer
+        if not isinstance(self.bias_initializer, Posterior):
+            raise ValueError(
+                f"{type(self).__name__} with a function for `bias_initializer` that "
+                "returns a distribution needs `unit_forget_bias=False`. Received: "
+                "unit_forget_bias=True"
+            )
+        return posterior.with_location(initializer)
 
     # The beginning and the end of a sequence.
 
@@ -72,10 +83,26 @@ class RandomCell(RandomWeights):
         self.sequence_seed.renew(self.draw_seed_generator)
 
     def _draw_sequence(self, inputs):
-        # `Bidirectional` makes its second direction from the config of the first, with
-        # its seed: the name alone tells them apart.
-        backward = any(name.startswith("backward_") for name in self.path.split("/"))
-        return self.draw_sequence(inputs, self.sequence_seed.replay(int(backward)))
+        seed = self.sequence_seed.replay(stream=int(self._runs_backward()))
+        return self.draw_sequence(inputs, seed)
+
+    def _runs_backward(self):
+        """Whether the cell is in the second direction of a `Bidirectional`.
+
+        That is made from the config of the first, with its seed: the name alone tells
+        them apart.
+        """
+        names = reversed(self.path.split("/"))
+        directions = [n for n in names if n.startswith(("forward_", "backward_"))]
+        return bool(directions) and directions[0].startswith("backward_")
+
+    def get_build_config(self):
+        """Returns `None`: when loaded, the cell is built by the `RNN` that it is in.
+
+        Built before that it would not be under the path of the `RNN`, by which
+        handlers and directions tell it from others.
+        """
+        return None
 
     def _sequence(self, inputs):
         held = self._held.get(model_call(), handlers())

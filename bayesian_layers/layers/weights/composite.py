@@ -38,6 +38,8 @@ class Composite(MarksCalls, RandomDefaults):
         # Parts need noise of their own: equal seeds would give them the same.
         count = len(self.random_parts()) + 1
         config.setdefault("seed", noise.split(self.seed, count)[-1])
+        if hasattr(part, "implementation"):  # Not in the config of a cell.
+            config["implementation"] = part.implementation
         config["kl_scale"] = self._given_kl_scale
         config["dtype"] = part.dtype_policy
         random = self.parts[type(part)](**config)

@@ -321,6 +321,7 @@ def test_compiled_runs_leave_nothing_behind():
     cell = make_cell("LSTM", dropout=0.3)
     model = keras.Sequential([keras.Input((LENGTH, FEATURES)), keras.layers.RNN(cell)])
     model.compile("sgd", "mse")
+    bl.scale_kl(model, dataset_size=BATCH * UNITS)
     model.fit(X, np.ones((BATCH, UNITS)), verbose=0)
     model.predict(X, verbose=0)
     assert_nothing_is_held(cell)
