@@ -7,7 +7,7 @@ import pytest
 
 EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
 SMALL = {
-    "quickstart": {},
+    "quickstart": {"epochs": 2, "num_samples": 3},
     "digits": {"epochs": 1, "train_size": 64, "num_draws": 2},
     "bayesian_rnn": {
         "epochs": 1,
@@ -24,7 +24,8 @@ def test_every_example_is_here():
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_example_runs(name, capsys):
+def test_example_runs(name, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # Pictures are written to the current directory.
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

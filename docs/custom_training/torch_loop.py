@@ -1,0 +1,38 @@
+"""A training loop of one's own on PyTorch: the KL is in `model.losses`."""
+
+import bayesian_layers as bl
+
+# isort: split
+import keras
+import numpy as np
+import torch
+
+
+def main(steps=200):
+    """Fits a line; returns the loss before and after."""
+    rng = np.random.default_rng(0)
+    x = torch.tensor(rng.normal(size=(128, 1)), dtype=torch.float32)
+    y = 2.0 * x + 0.1 * torch.tensor(rng.normal(size=(128, 1)), dtype=torch.float32)
+
+    model = keras.Sequential(
+        [keras.Input((1,)), bl.layers.DenseFlipout(8, activation="tanh")]
+    )
+    model.add(bl.layers.Normal(1))
+    bl.scale_kl(model, dataset_size=len(x))
+    negative_log_likelihood = bl.losses.NegativeLogLikelihood()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+
+    values = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        outputs = model(x, training=True)
+        # The one line: the losses hold the KL, divided by the size of the data set.
+        loss = negative_log_likelihood(y, outputs) + sum(model.losses)
+        loss.backward()
+        optimizer.step()
+        values.append(loss.item())
+    return values[0], values[-1]
+
+
+if __name__ == "__main__":
+    print("loss before and after:", main())
