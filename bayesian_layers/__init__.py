@@ -16,6 +16,7 @@ from bayesian_layers import (  # noqa: E402
     initializers,
     layers,
     losses,
+    metrics,
     parameterizations,
     regularizers,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "initializers",
     "layers",
     "losses",
+    "metrics",
     "parameterizations",
     "predict",
     "regularizers",

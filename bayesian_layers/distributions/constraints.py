@@ -111,6 +111,26 @@ class IntegerInterval(Interval):
         return super().project(ops.round(value))
 
 
+class Grid(Interval):
+    """The values `low`, `low + step`, ... to `high`, as near as floats come to them."""
+
+    def __init__(self, low, high, step):
+        super().__init__(low, high)
+        self.step = step
+
+    def check(self, value):
+        """Returns whether `value` is one of the grid, but for rounding."""
+        index = (value - self.low) / self.step
+        near = ops.abs(index - ops.round(index)) < 1e-2
+        inside = Interval(0, round((self.high - self.low) / self.step))
+        return ops.logical_and(inside.check(ops.round(index)), near)
+
+    def project(self, value):
+        """Returns the nearest value of the grid."""
+        index = ops.round((value - self.low) / self.step)
+        return super().project(self.low + index * self.step)
+
+
 class _NonnegativeInteger(Constraint):
     description = "a nonnegative whole number"
 

@@ -262,7 +262,7 @@ def _independent(q, p):
             "KL of Independent expects equal `reinterpreted_batch_ndims`. "
             f"Received: {q.reinterpreted_batch_ndims} and {p.reinterpreted_batch_ndims}"
         )
-    terms = kl_divergence(q.distribution, p.distribution)
+    terms = kl_divergence(q.distribution, p.distribution, "closed_form")
     rank = q.reinterpreted_batch_ndims
     spread = ops.zeros(q._dynamic_batch_shape() + q.event_shape[:rank])
     return q._sum(terms + ops.cast(spread, terms.dtype), rank)
@@ -275,4 +275,6 @@ def _transformed(q, p):
             "KL of Transformed distributions has a closed form for equal transforms "
             "only. Estimate it with `method='monte_carlo', num_samples=...`."
         )
-    return q._sum(kl_divergence(q.distribution, p.distribution), q._taken())
+    return q._sum(
+        kl_divergence(q.distribution, p.distribution, "closed_form"), q._taken()
+    )

@@ -41,17 +41,16 @@ def closed_form(q_class, p_class):
     return min(pairs, key=lambda pair: pair[0])[1] if pairs else None
 
 
-def kl_divergence(q, p, method="closed_form", num_samples=None, seed=None):
+def kl_divergence(q, p, method="auto", num_samples=None, seed=None):
     """KL(q || p) = E_q[log q(x) - log p(x)], in nats.
 
     Args:
         q: A distribution or random variable.
         p: A distribution or random variable.
-        method: `"closed_form"`, or `"monte_carlo"`: the mean of log q - log p over
-            draws from q, an unbiased estimate that is differentiable if q is
-            reparameterized.
-        num_samples: The number of draws of the estimate; needed for it, and only for
-            it.
+        method: `"closed_form"`; `"monte_carlo"`: the mean of log q - log p over draws
+            from q, an unbiased estimate that is differentiable if q is
+            reparameterized; or `"auto"`, the estimate where there is no closed form.
+        num_samples: The number of draws of the estimate. Defaults to 100.
         seed: The seed of the draws, as in `keras.random`.
 
     Returns:
@@ -70,23 +69,27 @@ def kl_divergence(q, p, method="closed_form", num_samples=None, seed=None):
         value if isinstance(value, Distribution) else value.distribution
         for value in (q, p)
     )
-    if method == "monte_carlo":
-        if num_samples is None:
-            raise ValueError(
-                "`method='monte_carlo'` expects `num_samples`. Received none."
-            )
-        draws = q.sample((num_samples,), seed=seed)
-        return ops.mean(q.log_prob(draws) - p.log_prob(draws), axis=0)
-    if method != "closed_form":
+    if method not in ("auto", "closed_form", "monte_carlo"):
         raise ValueError(
-            "`method` should be 'closed_form' or 'monte_carlo'. "
+            "`method` should be 'auto', 'closed_form' or 'monte_carlo'. "
             f"Received: method={method!r}"
         )
-    if num_samples is not None:
+    if method == "closed_form" and num_samples is not None:
         raise ValueError(
             "`num_samples` belongs to `method='monte_carlo'`. "
             f"Received: method={method!r}, num_samples={num_samples}"
         )
+    if method != "monte_carlo":
+        try:
+            return _closed(q, p)
+        except NotImplementedError:
+            if method == "closed_form":
+                raise
+    draws = q.sample((num_samples or 100,), seed=seed)
+    return ops.mean(q.log_prob(draws) - p.log_prob(draws), axis=0)
+
+
+def _closed(q, p):
     function = closed_form(type(q), type(p))
     if function is None:
         raise NotImplementedError(

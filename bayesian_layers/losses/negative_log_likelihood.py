@@ -20,7 +20,14 @@ class NegativeLogLikelihood(keras.losses.Loss):
     the reverse; other shapes raise. `sample_weight` may weigh examples, `[B]`, or also
     the steps of each, `[B, T]`. A mask (of an `Embedding`, say) leaves out steps.
 
+    With `beta` above 0 each term is multiplied by its predicted variance to the power
+    of beta, as a constant: a network that learns mean and variance then does not give
+    up on examples with a large error by calling them noise. The value of the loss is
+    no likelihood any more; 0.5 is a good start.
+
     Args:
+        beta: A number from 0 (the default), the negative log-likelihood, to 1, where
+            the mean is learned as by squared errors.
         reduction: `"sum_over_batch_size"` (the default): the mean over examples;
             `"sum"`: their sum; `"none"`: one number for each.
         name: The name of the loss.
@@ -32,15 +39,22 @@ class NegativeLogLikelihood(keras.losses.Loss):
     >>> history = model.fit(np.ones((8, 3)), np.ones(8), verbose=0)
     >>> sorted(history.history)
     ['loss']
+
+    Reference: Seitzer et al. (2022), On the pitfalls of heteroscedastic uncertainty
+    estimation with probabilistic neural networks.
     """
 
     def __init__(
         self,
+        beta=0.0,
         reduction="sum_over_batch_size",
         name="negative_log_likelihood",
         dtype=None,
     ):
         super().__init__(name=name, reduction=reduction, dtype=dtype)
+        if not 0.0 <= beta <= 1.0:
+            raise ValueError(f"`beta` should be between 0 and 1. Received: beta={beta}")
+        self.beta = beta
 
     def __call__(self, y_true, y_pred, sample_weight=None):
         values = self.call(y_true, y_pred)
@@ -73,4 +87,17 @@ class NegativeLogLikelihood(keras.losses.Loss):
                 "NegativeLogLikelihood needs an output with an axis for the examples. "
                 f"Received: y_pred.shape={tuple(y_pred.shape)}"
             )
-        return values
+        return values * self._weights(distribution) if self.beta else values
+
+    def _weights(self, distribution):
+        if distribution.event_shape:
+            raise ValueError(
+                "`beta` needs an output whose elements each have a distribution of "
+                f"their own, such as `bl.layers.Normal`. Received: beta={self.beta} "
+                f"and {type(distribution).__name__}"
+            )
+        return ops.stop_gradient(distribution.variance() ** self.beta)
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        return {**super().get_config(), "beta": self.beta}

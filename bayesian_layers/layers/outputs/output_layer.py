@@ -3,10 +3,8 @@
 import keras
 from keras import ops
 
-from bayesian_layers.distributions import noise
+from bayesian_layers.distributions import Distribution, kl_divergence, noise
 from bayesian_layers.random_variable import RandomVariable
-
-CONVERSIONS = ("sample", "mean", "mode")
 
 
 class OutputLayer(keras.Layer):
@@ -19,13 +17,20 @@ class OutputLayer(keras.Layer):
 
     A subclass states `sizes(n)`, the numbers that each parameter takes for n outputs,
     in order, and `distribution(**parameters)`, given those numbers as tensors
-    `[..., size]`; and `output_shape`, if it is not `[..., n]`.
+    `[..., size]`; `output_shape_of`, if it is not `[..., n]`; `is_vector`, if not each
+    output has a distribution of its own; `scale_parameter`, the one that may be
+    homoscedastic; and the `conversions` that there are.
 
     Args:
         units: The number n of outputs, or `None`: no map is added, and n follows from
             the inputs.
+        homoscedastic: If `True`, the scale is a trainable variable, one for each
+            output, instead of a function of the inputs.
         convert: What other layers, and metrics, see of the random variable:
             `"sample"`, a draw from the distribution, its `"mean"` or its `"mode"`.
+        prior: A distribution: the KL of the output from it is added to the losses,
+            summed over all axes but the first and averaged over that.
+        kl_weight: Number that multiplies that KL.
         seed: Integer seed of the draws. Defaults to a random one.
         kernel_initializer: Initializer of the linear map.
         bias_initializer: Initializer of its bias.
@@ -33,12 +38,18 @@ class OutputLayer(keras.Layer):
     """
 
     sample_dtype = None
+    is_vector = False
+    scale_parameter = None
+    conversions = ("sample", "mean", "mode")
 
     def __init__(
         self,
         units=None,
         *,
+        homoscedastic=False,
         convert="sample",
+        prior=None,
+        kl_weight=1.0,
         seed=None,
         kernel_initializer="glorot_uniform",
         bias_initializer="zeros",
@@ -50,13 +61,27 @@ class OutputLayer(keras.Layer):
                 "`units` should be a positive integer or `None`. "
                 f"Received: units={units}"
             )
-        if convert not in CONVERSIONS:
+        if convert not in self.conversions:
             raise ValueError(
-                f"`convert` should be one of {CONVERSIONS}. Received: {convert!r}"
+                f"`convert` of {type(self).__name__} should be one of "
+                f"{self.conversions}. Received: convert={convert!r}"
+            )
+        if homoscedastic and self.scale_parameter is None:
+            raise ValueError(
+                f"{type(self).__name__} has no scale that could be the same for all "
+                "inputs. Received: homoscedastic=True"
+            )
+        if prior is not None and not isinstance(prior, Distribution):
+            raise TypeError(
+                "`prior` should be a distribution such as "
+                f"`bl.distributions.Normal(0.0, 1.0)`. Received: prior={prior!r}"
             )
         self.supports_masking = True
         self.units = units
+        self.homoscedastic = homoscedastic
         self.convert = convert
+        self.prior = prior
+        self.kl_weight = kl_weight
         self.seed = seed
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
@@ -65,7 +90,7 @@ class OutputLayer(keras.Layer):
         self.projection = None
         if units is not None:
             self.projection = keras.layers.Dense(
-                sum(self.sizes(units).values()),
+                self._columns(units),
                 kernel_initializer=self.kernel_initializer,
                 bias_initializer=self.bias_initializer,
                 dtype=self.dtype_policy,
@@ -88,12 +113,22 @@ class OutputLayer(keras.Layer):
 
     # Shapes.
 
+    def _sizes(self, count):
+        """The columns of the parameters that are functions of the inputs."""
+        sizes = dict(self.sizes(count))
+        if self.homoscedastic:
+            del sizes[self.scale_parameter]
+        return sizes
+
+    def _columns(self, count):
+        return sum(self._sizes(count).values())
+
     def _count(self, columns):
         """The number of outputs whose parameters take so many columns."""
         count = 1
-        while sum(self.sizes(count).values()) < columns:
+        while self._columns(count) < columns:
             count += 1
-        if sum(self.sizes(count).values()) != columns:
+        if self._columns(count) != columns:
             raise ValueError(
                 f"{type(self).__name__} without `units` takes "
                 f"{self._explain()} on the last axis. Received inputs with {columns}. "
@@ -102,16 +137,23 @@ class OutputLayer(keras.Layer):
         return count
 
     def _explain(self):
-        examples = [sum(self.sizes(count).values()) for count in (1, 2, 3)]
-        names = ", ".join(self.sizes(1))
+        examples = [self._columns(count) for count in (1, 2, 3)]
+        names = ", ".join(self._sizes(1))
         return f"the parameters {names} ({', '.join(map(str, examples))}, ... columns)"
 
     def build(self, input_shape):
-        """Builds the linear map, if there is one."""
+        """Builds the linear map and the scale, if there are any."""
+        count = self.units or self._count(input_shape[-1])
         if self.projection is not None:
             self.projection.build(input_shape)
-        else:
-            self._count(input_shape[-1])
+        if self.homoscedastic:
+            self.scale = self.add_weight(
+                shape=(self.sizes(count)[self.scale_parameter],),
+                initializer="zeros",
+                name="scale",
+                dtype=self._float_dtype(),
+                autocast=False,
+            )
 
     def compute_output_shape(self, input_shape):
         """Returns the shape of the random variable."""
@@ -134,15 +176,27 @@ class OutputLayer(keras.Layer):
         """Returns a random variable."""
         if self.projection is not None:
             inputs = self.projection(inputs)
-        return self._variable(self.distribution(**self._split_parameters(inputs)))
+        distribution = self.distribution(**self._split_parameters(inputs))
+        if self.prior is not None:
+            self.add_loss(self.kl_weight * self._mean_kl(distribution))
+        return self._variable(distribution)
+
+    def _mean_kl(self, distribution):
+        """KL(distribution || prior), summed over all axes but the first."""
+        kl = kl_divergence(
+            distribution, self.prior, num_samples=1, seed=self.seed_generator
+        )
+        return ops.mean(ops.sum(kl, axis=tuple(range(1, len(kl.shape)))))
 
     def _split_parameters(self, inputs):
-        sizes = self.sizes(self.units or self._count(inputs.shape[-1]))
+        sizes = self._sizes(self.units or self._count(inputs.shape[-1]))
         inputs = ops.cast(inputs, self._float_dtype())
         parameters, start = {}, 0
         for name, size in sizes.items():
             parameters[name] = inputs[..., start : start + size]
             start += size
+        if self.homoscedastic:
+            parameters[self.scale_parameter] = ops.convert_to_tensor(self.scale)
         return parameters
 
     def _variable(self, distribution):
@@ -158,8 +212,17 @@ class OutputLayer(keras.Layer):
         return {
             **super().get_config(),
             "units": self.units,
+            "homoscedastic": self.homoscedastic,
             "convert": self.convert,
+            "prior": keras.saving.serialize_keras_object(self.prior),
+            "kl_weight": self.kl_weight,
             "seed": self.seed,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "bias_initializer": keras.initializers.serialize(self.bias_initializer),
         }
+
+    @classmethod
+    def from_config(cls, config):
+        """Makes a layer from what `get_config` returned."""
+        prior = keras.saving.deserialize_keras_object(config["prior"])
+        return cls(**{**config, "prior": prior})

@@ -1,0 +1,64 @@
+"""The accuracy of classifiers."""
+
+import keras
+from keras import ops
+
+from bayesian_layers.distributions import Bernoulli, Categorical, OneHotCategorical
+from bayesian_layers.losses.alignment import align, spread
+from bayesian_layers.random_variable import RandomVariable
+
+
+@keras.saving.register_keras_serializable("bayesian_layers.metrics")
+class Accuracy(keras.metrics.Mean):
+    """How often the most probable class is right, for a model that ends with a head.
+
+    The string `"accuracy"` will not do: Keras takes what it sees, one class for each
+    example, for scores of classes. For `bl.layers.Categorical`, `Bernoulli` and
+    `OneHotCategorical`; labels may be of shape `[B]` or `[B, 1]`.
+
+    Args:
+        name: The name of the metric.
+        dtype: As in `keras.metrics.Metric`.
+
+    Example:
+    >>> model = keras.Sequential([keras.Input((3,)), bl.layers.Categorical(4)])
+    >>> model.compile(
+    ...     loss=bl.losses.NegativeLogLikelihood(), metrics=[bl.metrics.Accuracy()]
+    ... )
+    >>> x, y = np.ones((8, 3)), np.zeros(8)
+    >>> sorted(model.evaluate(x, y, verbose=0, return_dict=True))
+    ['accuracy', 'loss']
+    """
+
+    _direction = "up"
+
+    def __init__(self, name="accuracy", dtype=None):
+        super().__init__(name=name, dtype=dtype)
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        """Adds a batch."""
+        families = (Bernoulli, Categorical, OneHotCategorical)
+        distribution = getattr(y_pred, "distribution", None)
+        if not isinstance(y_pred, RandomVariable) or not isinstance(
+            distribution, families
+        ):
+            raise TypeError(
+                "Accuracy needs the random variable of a head such as "
+                f"`bl.layers.Categorical`. Received: y_pred={y_pred!r}"
+            )
+        modes = distribution.mode()
+        right = ops.equal(
+            ops.cast(align(y_true, distribution.shape()), modes.dtype), modes
+        )
+        if isinstance(distribution, OneHotCategorical):
+            right = ops.all(right, axis=-1)
+        right = ops.cast(right, self.dtype)
+        if sample_weight is not None:
+            sample_weight = ops.broadcast_to(
+                spread(sample_weight, right), ops.shape(right)
+            )
+        return super().update_state(right, sample_weight=sample_weight)
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        return {"name": self.name, "dtype": self.dtype}

@@ -1,0 +1,230 @@
+"""What is the same for all draws is computed once."""
+
+import keras
+import numpy as np
+import pytest
+
+import bayesian_layers as bl
+from bayesian_layers.prediction.trunk import is_random, split
+from tests.layers.outputs.table import array
+
+X = np.random.default_rng(0).normal(size=(4, 3)).astype("float32")
+
+
+class Count(keras.Layer):
+    """Hands on its inputs, and counts how often Python runs it."""
+
+    calls = 0
+
+    def call(self, inputs):
+        self.calls += 1
+        return inputs
+
+
+class Noisy(keras.Layer):
+    """A layer that a user wrote, random in inference as well."""
+
+    def __init__(self):
+        super().__init__()
+        self.seed_generator = keras.random.SeedGenerator(1)
+
+    def call(self, inputs):
+        noise = keras.random.normal((3,), seed=self.seed_generator)
+        return inputs + noise
+
+
+def flipout(units=2, **kwargs):
+    return bl.layers.DenseFlipout(units, **kwargs)
+
+
+def assert_same_function(model, trunk, rest, x):
+    """The parts, one after another, are the model; with the weights at their mean."""
+    with bl.weights(model, "mean"):
+        expected, seen = model(x), rest(trunk(x))
+    keras.tree.assert_same_structure(expected, seen)
+    for old, new in zip(
+        keras.tree.flatten(expected), keras.tree.flatten(seen), strict=True
+    ):
+        np.testing.assert_allclose(array(new), array(old), atol=1e-6)
+
+
+def names(model):
+    return {layer.name for layer in model.layers}
+
+
+def predict(model, x=X, num_samples=3, **kwargs):
+    return bl.predict(
+        model, x, num_samples=num_samples, batch_size=2, seed=1, verbose=0, **kwargs
+    )
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() != "torch",
+    reason="Compiled functions run Python once, however often they are called.",
+)
+def test_the_trunk_runs_once_for_each_batch_and_the_rest_for_each_draw():
+    trunk, rest = Count(), Count()
+    model = keras.Sequential([keras.Input((3,)), trunk, flipout(), rest])
+    for num_samples in (2, 9):
+        before = trunk.calls, rest.calls
+        predict(model, num_samples=num_samples)
+        assert trunk.calls - before[0] == 2
+        assert rest.calls - before[1] == 2 * num_samples
+
+
+def test_a_sequential_model_is_split_before_its_first_random_layer():
+    model = keras.Sequential(
+        [
+            keras.Input((3,)),
+            keras.layers.Dense(4, activation="tanh", name="a"),
+            keras.layers.Dropout(0.5, name="b"),
+            flipout(name="c"),
+            keras.layers.Dense(2, name="d"),
+        ]
+    )
+    trunk, rest = split(model)
+    assert {"a", "b"} <= names(trunk) and {"c", "d"} <= names(rest)
+    assert not {"c", "d"} & names(trunk) and not {"a", "b"} & names(rest)
+    assert_same_function(model, trunk, rest, X)
+    # Dropout that runs as in training is random, and so is all that follows.
+    trunk, rest = split(model, (keras.layers.Dropout,))
+    assert "a" in names(trunk) and {"b", "c", "d"} <= names(rest)
+
+
+def test_branches_around_a_random_layer_are_kept():
+    inputs = keras.Input((3,))
+    hidden = keras.layers.Dense(4, activation="tanh", name="hidden")(inputs)
+    side = keras.layers.Dense(2, name="side")(inputs)
+    random = flipout(name="random")(hidden)
+    outputs = keras.layers.Concatenate()([keras.layers.Add()([random, side]), inputs])
+    model = keras.Model(inputs, outputs)
+    trunk, rest = split(model)
+    assert {"hidden", "side"} <= names(trunk)
+    assert not {"hidden", "side"} & names(rest)
+    assert_same_function(model, trunk, rest, X)
+    # The last columns are the inputs, the first are random.
+    prediction = predict(model)
+    np.testing.assert_allclose(prediction.samples[:, :, 2:], [X] * 3, atol=1e-6)
+    np.testing.assert_allclose(prediction.epistemic[:, 2:], np.zeros((4, 3)), atol=1e-9)
+    assert np.all(prediction.epistemic[:, :2] > 0)
+
+
+def test_outputs_that_are_not_random_are_handed_on():
+    inputs = {name: keras.Input((3,), name=name) for name in ("a", "b")}
+    hidden = keras.layers.Dense(4)(inputs["a"])
+    random = flipout()(hidden)
+    model = keras.Model(
+        inputs,
+        {"hidden": hidden, "random": random, "b": keras.layers.Rescaling(2.0)(hidden)},
+    )
+    trunk, rest = split(model)
+    x = {"a": X, "b": X}
+    assert_same_function(model, trunk, rest, x)
+    prediction = predict(model, x)
+    expected = X @ array(model.layers[2].kernel)
+    for name, factor in (("hidden", 1.0), ("b", 2.0)):
+        np.testing.assert_allclose(prediction[name].mean, factor * expected, atol=1e-5)
+        np.testing.assert_allclose(prediction[name].epistemic, 0.0, atol=1e-9)
+    assert np.all(prediction["random"].epistemic > 0)
+
+
+def test_an_input_can_be_an_output():
+    inputs = keras.Input((3,))
+    hidden = keras.layers.Dense(4)(inputs)
+    model = keras.Model(inputs, [inputs, flipout()(hidden)])
+    prediction, _ = predict(model)
+    np.testing.assert_allclose(prediction.samples, [X] * 3, atol=1e-6)
+
+
+def test_a_shared_layer_counts_where_it_is_used():
+    inputs = keras.Input((3,))
+    shared = keras.layers.Dense(3, activation="tanh", name="shared")
+    model = keras.Model(inputs, shared(flipout(3)(shared(inputs))))
+    trunk, rest = split(model)
+    assert "shared" in names(trunk) and "shared" in names(rest)
+    assert_same_function(model, trunk, rest, X)
+
+
+def test_the_graph_of_the_model_is_left_as_it_was():
+    # Nodes that are left behind stay for as long as the layers do.
+    model = keras.Sequential(
+        [keras.Input((3,)), keras.layers.Dense(4), flipout(), keras.layers.Dense(2)]
+    )
+
+    def nodes():
+        return [
+            (len(layer._inbound_nodes), len(layer._outbound_nodes))
+            for layer in model.layers
+        ]
+
+    before = nodes()
+    for _ in range(2):
+        split(model)
+    assert nodes() == before
+
+
+def test_a_model_can_be_saved_after_it_was_split(tmp_path):
+    inputs = keras.Input((3,))
+    hidden = keras.layers.Dense(4)(inputs)
+    model = keras.Model(inputs, [keras.layers.Dense(2)(flipout()(hidden)), hidden])
+    split(model)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert names(loaded) == names(model)
+    assert [len(layer._inbound_nodes) for layer in loaded.layers] == [1] * 4
+
+
+@pytest.mark.parametrize("kind", ["subclassed", "first", "nothing", "mask", "unbuilt"])
+def test_what_cannot_be_split_is_left_as_it_is(kind):
+    class Subclassed(keras.Model):
+        def call(self, inputs):
+            return inputs
+
+    tokens = keras.Input((4,), dtype="int32")
+    embedded = keras.layers.Embedding(5, 3, mask_zero=True)(tokens)
+    model = {
+        "subclassed": Subclassed,
+        "first": lambda: keras.Sequential([keras.Input((3,)), flipout(), flipout()]),
+        "nothing": lambda: keras.Sequential([keras.Input((3,)), flipout()]),
+        "mask": lambda: keras.Model(tokens, bl.layers.LSTMFlipout(2)(embedded)),
+        "unbuilt": lambda: keras.Sequential([keras.layers.Dense(2), flipout()]),
+    }[kind]()
+    assert split(model) == (None, model)
+
+
+def test_masks_reach_the_random_layers():
+    # Masked steps do not count: what stands before a recurrent layer sees to that.
+    tokens = keras.Input((4,), dtype="int32")
+    embedding = keras.layers.Embedding(5, 3, mask_zero=True)
+    model = keras.Model(tokens, bl.layers.GRUReparameterization(2)(embedding(tokens)))
+    padded = np.array([[1, 2, 0, 0], [1, 2, 0, 0]], "int32")
+    before = predict(model, padded).samples
+    weights = array(embedding.embeddings)
+    weights[0] = 100.0
+    embedding.embeddings.assign(weights)
+    np.testing.assert_allclose(predict(model, padded).samples, before, atol=1e-5)
+
+
+def test_layers_of_users_with_a_seed_are_random():
+    assert is_random(Noisy())
+    assert is_random(keras.Sequential([keras.layers.Dense(2), Noisy()]))
+    assert is_random(bl.layers.Normal(1))
+    assert is_random(keras.layers.Bidirectional(bl.layers.LSTMFlipout(2)))
+    assert not is_random(keras.layers.Dropout(0.5))
+    assert is_random(keras.layers.Dropout(0.5), (keras.layers.Dropout,))
+    assert not is_random(Count())
+    model = keras.Sequential([keras.Input((3,)), Noisy()])
+    prediction = predict(model, num_samples=5)
+    # Each draw, and each batch of 2, has noise of its own.
+    noise = prediction.samples - X
+    assert len(np.unique(noise.round(4).reshape(-1))) == 5 * 2 * 3
+
+
+def test_a_model_in_a_model_is_split_at_its_door():
+    inner = keras.Sequential(
+        [keras.Input((4,)), keras.layers.Dense(4), flipout()], name="inner"
+    )
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(4), inner])
+    trunk, rest = split(model)
+    assert "inner" in names(rest) and "inner" not in names(trunk)
+    assert_same_function(model, trunk, rest, X)
