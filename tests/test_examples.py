@@ -9,6 +9,8 @@ EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
 SMALL = {
     "quickstart": {"epochs": 2, "num_samples": 3},
     "digits": {"epochs": 1, "train_size": 64, "num_draws": 2},
+    "vae": {"epochs": 1, "units": 2, "code_size": 2, "batch_size": 500},
+    "mixture_density": {"epochs": 1, "count": 64},
     "bayesian_rnn": {
         "epochs": 1,
         "units": 4,

