@@ -12,6 +12,7 @@ the same functions; the one that belongs to `keras.backend.backend()` is used:
 - `is_concrete(x)`: whether the numbers in a tensor can be looked at now;
 - `static_shape(shape)`, `static_dtype(dtype)`: as a `keras.Variable` has to show them;
 - `register_pytree(cls, flatten, unflatten)`: lets a class cross `jax.jit`;
+- `compiles_gamma_noise`: whether the samplers above can be compiled by XLA;
 - `compile_inference(function)`, and `map_samples(function, xs)` to use in it.
 """
 
@@ -31,6 +32,7 @@ else:
 
 betainc = _implementation.betainc
 compile_inference = _implementation.compile_inference
+compiles_gamma_noise = _implementation.compiles_gamma_noise
 digamma = _implementation.digamma
 gammainc = _implementation.gammainc
 gammaincc = _implementation.gammaincc

@@ -15,6 +15,8 @@ lgamma = special.gammaln
 log_ndtr = special.log_ndtr
 ndtri = special.ndtri
 
+compiles_gamma_noise = True
+
 
 def random_gamma(shape, concentration, dtype, seed):
     """Standard gamma noise, with implicit gradients to the concentration."""

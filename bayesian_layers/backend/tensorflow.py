@@ -13,6 +13,9 @@ gammaincc = tf.math.igammac
 lgamma = tf.math.lgamma
 ndtri = tf.math.ndtri
 
+# XLA has no samplers of gamma and Poisson noise there.
+compiles_gamma_noise = False
+
 
 def betainc(a, b, x):
     """Regularized incomplete beta function; differentiable with respect to `x`."""

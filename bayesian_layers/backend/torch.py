@@ -12,6 +12,8 @@ lgamma = torch.special.gammaln
 log_ndtr = torch.special.log_ndtr
 ndtri = torch.special.ndtri
 
+compiles_gamma_noise = True
+
 
 def betainc(a, b, x):
     """Regularized incomplete beta function, by its continued fraction.

@@ -28,8 +28,10 @@ class NegativeLogLikelihood(keras.losses.Loss):
     Args:
         beta: A number from 0 (the default), the negative log-likelihood, to 1, where
             the mean is learned as by squared errors.
-        reduction: `"sum_over_batch_size"` (the default): the mean over examples;
-            `"sum"`: their sum; `"none"`: one number for each.
+        reduction: `"sum_over_batch_size"` (the default) or `"mean"`: the mean over
+            examples; `"mean_with_sample_weight"`: divided by the sum of the weights
+            instead of the number of examples; `"sum"`: their sum; `"none"`: one number
+            for each.
         name: The name of the loss.
         dtype: As in `keras.losses.Loss`.
 
@@ -62,14 +64,23 @@ class NegativeLogLikelihood(keras.losses.Loss):
         if mask is not None:
             values = ops.where(spread(mask, values) > 0.0, values, 0.0)
         if sample_weight is not None:
-            values = values * spread(sample_weight, values)
+            weights = spread(sample_weight, values)
+            # What has no weight may be anything: 0 * inf would be NaN.
+            values = weights * ops.where(ops.equal(weights, 0.0), 0.0, values)
         values = ops.sum(values, axis=tuple(range(1, len(values.shape))))
-        values = ops.cast(values, self.dtype)
+        return self._reduce(ops.cast(values, self.dtype), sample_weight)
+
+    def _reduce(self, values, sample_weight):
         if self.reduction in (None, "none"):
             return values
         total = ops.sum(values)
         if self.reduction == "sum":
             return total
+        if self.reduction == "mean_with_sample_weight" and sample_weight is not None:
+            weights = ops.cast(sample_weight, total.dtype)
+            # Of each example, where its steps have weights of their own, their mean.
+            axes = tuple(range(1, len(weights.shape)))
+            return total / ops.sum(ops.mean(weights, axis=axes) if axes else weights)
         return total / ops.cast(ops.shape(values)[0], total.dtype)
 
     def call(self, y_true, y_pred):
@@ -82,7 +93,7 @@ class NegativeLogLikelihood(keras.losses.Loss):
             )
         distribution = y_pred.distribution
         values = -distribution.log_prob(align(y_true, distribution.shape()))
-        if not values.shape:
+        if not len(values.shape):
             raise ValueError(
                 "NegativeLogLikelihood needs an output with an axis for the examples. "
                 f"Received: y_pred.shape={tuple(y_pred.shape)}"

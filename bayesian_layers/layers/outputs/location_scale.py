@@ -119,6 +119,8 @@ class StudentT(LocationScale):
     (8, 2)
     """
 
+    draws_gamma_noise = True
+
     def sizes(self, count):
         return {"df": count, **super().sizes(count)}
 

@@ -27,6 +27,7 @@ class BaseMixture(OutputLayer):
         self.num_components = num_components
         # It makes distributions and is no layer of the model: not to be tracked.
         vars(self)["_component"] = component
+        self.draws_gamma_noise = component.draws_gamma_noise
         super().__init__(units, **kwargs)
         self.sample_dtype = component.sample_dtype
 

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from bayesian_layers import backend
 from bayesian_layers.distributions import Distribution, kl_divergence, noise
 from bayesian_layers.random_variable import RandomVariable
 
@@ -19,7 +20,8 @@ class OutputLayer(keras.Layer):
     in order, and `distribution(**parameters)`, given those numbers as tensors
     `[..., size]`; `output_shape_of`, if it is not `[..., n]`; `is_vector`, if not each
     output has a distribution of its own; `scale_parameter`, the one that may be
-    homoscedastic; and the `conversions` that there are.
+    homoscedastic; the `conversions` that there are; and `draws_gamma_noise`, if XLA may
+    not be able to draw from it.
 
     Args:
         units: The number n of outputs, or `None`: no map is added, and n follows from
@@ -39,6 +41,7 @@ class OutputLayer(keras.Layer):
 
     sample_dtype = None
     is_vector = False
+    draws_gamma_noise = False
     scale_parameter = None
     conversions = ("sample", "mean", "mode")
 
@@ -77,6 +80,8 @@ class OutputLayer(keras.Layer):
                 f"`bl.distributions.Normal(0.0, 1.0)`. Received: prior={prior!r}"
             )
         self.supports_masking = True
+        if self.draws_gamma_noise:
+            self.supports_jit = backend.compiles_gamma_noise
         self.units = units
         self.homoscedastic = homoscedastic
         self.convert = convert

@@ -19,6 +19,8 @@ class Gamma(OutputLayer):
     (8, 2)
     """
 
+    draws_gamma_noise = True
+
     def sizes(self, count):
         return {"concentration": count, "rate": count}
 
@@ -38,6 +40,8 @@ class Beta(OutputLayer):
     >>> ops.shape(bl.layers.Beta()(np.ones((8, 4))))
     (8, 2)
     """
+
+    draws_gamma_noise = True
 
     def sizes(self, count):
         return {"concentration1": count, "concentration0": count}
@@ -70,13 +74,14 @@ class Poisson(OutputLayer):
     """An output with a Poisson distribution: counts.
 
     y ~ Poisson(softplus(rate(x)) + 1e-5); `[..., n] -> [..., n]`. Arguments as in
-    `bl.layers.Normal`, but for `homoscedastic`. On TensorFlow XLA cannot draw from it:
-    compile a model that uses its value with `jit_compile=False`.
+    `bl.layers.Normal`, but for `homoscedastic`.
 
     Example:
     >>> ops.shape(bl.layers.Poisson()(np.ones((8, 2))))
     (8, 2)
     """
+
+    draws_gamma_noise = True
 
     def sizes(self, count):
         return {"rate": count}
@@ -91,13 +96,14 @@ class NegativeBinomial(OutputLayer):
 
     y ~ NegativeBinomial(softplus(total_count(x)) + 1e-5, logits(x));
     `[..., 2 * n] -> [..., n]`, total counts first. Arguments as in `bl.layers.Normal`,
-    but for `homoscedastic`. On TensorFlow XLA cannot draw from it: compile a model that
-    uses its value with `jit_compile=False`.
+    but for `homoscedastic`.
 
     Example:
     >>> ops.shape(bl.layers.NegativeBinomial()(np.ones((8, 4))))
     (8, 2)
     """
+
+    draws_gamma_noise = True
 
     def sizes(self, count):
         return {"total_count": count, "logits": count}

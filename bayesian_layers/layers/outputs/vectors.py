@@ -20,6 +20,7 @@ class Dirichlet(OutputLayer):
     (8, 3)
     """
 
+    draws_gamma_noise = True
     is_vector = True
 
     def sizes(self, count):
