@@ -1,6 +1,9 @@
 """The functions that a model has compiled, set aside while they do not hold."""
 
-NAMES = ("train_function", "test_function", "predict_function")
+import functools
+
+FUNCTIONS = ("train_function", "test_function", "predict_function")
+STEPS = ("train_step", "test_step", "predict_step")
 
 
 def exchange(model, functions):
@@ -11,10 +14,21 @@ def exchange(model, functions):
     aside and lets Keras make new ones.
 
     Args:
-        model: A model; one that cannot be trained has none.
-        functions: A dictionary by name. Those that are missing are made anew by Keras.
+        model: A model; a layer that cannot be trained has none.
+        functions: What `exchange` returned before, or an empty dictionary: then Keras
+            makes all of them anew.
     """
-    had = {name: getattr(model, name) for name in NAMES if hasattr(model, name)}
-    for name in had:
+    if not hasattr(model, "train_function"):
+        return {}
+    had = {name: getattr(model, name) for name in FUNCTIONS}
+    had.update({name: vars(model).pop(name, None) for name in STEPS})
+    for name in FUNCTIONS:
         setattr(model, name, functions.get(name))
+    for name in STEPS:
+        step = functions.get(name)
+        if not functions and hasattr(model, name):
+            # JAX would find what it compiled for the method, which equals itself.
+            step = functools.partial(getattr(type(model), name), model)
+        if step is not None:
+            vars(model)[name] = step
     return had

@@ -1,5 +1,6 @@
 """Weights held over calls: at their mean, or at one draw."""
 
+import collections
 import contextlib
 import zlib
 
@@ -46,8 +47,8 @@ def weights(model, value=None, *, seed=None):
             f"Received: value={value!r}, seed={seed!r}"
         )
     if value == "mean":
-        return _held(model, _at_the_mean)
-    return _held(model, lambda site: {"seed": seed_of(seed, site["name"])})
+        return _held(model, lambda site, key: _at_the_mean(site["distribution"]))
+    return _held(model, lambda site, key: {"seed": _seed_of(seed, key)})
 
 
 @contextlib.contextmanager
@@ -61,27 +62,53 @@ def _held(model, change):
 
 
 def hold(model, change):
-    """Changes the sites of a model's random weights as `change(site)` says."""
-    random_weights(model)  # Raises if there are none.
+    """Changes the sites of a model's random weights as `change(site, key)` says.
+
+    The key is a string for each weight: its path, and a number if others have that.
+    """
+    keys = weight_keys(model)
 
     def handler(site):
-        # Looked up at each site: a model may be built within the block.
-        if site["name"] in {weight.path for weight in random_weights(model)}:
-            site.update(change(site))
+        weight = getattr(site["name"], "weight", None)
+        if weight is not None and id(weight) not in keys:
+            keys.update(weight_keys(model))  # It may have been built meanwhile.
+        if id(weight) in keys:
+            site.update(change(site, keys[id(weight)]))
         return hand_on(site)
 
     return handle(handler)
 
 
-def _at_the_mean(site):
-    distribution = site["distribution"]
+def hold_at(values):
+    """Sets random weights to values, given by weight."""
+
+    def handler(site):
+        weight = getattr(site["name"], "weight", None)
+        if weight in values:
+            site["value"] = values[weight]
+        return hand_on(site)
+
+    return handle(handler)
+
+
+def weight_keys(model):
+    """Returns the key of each random weight of a model, by the weight's `id`."""
+    keys, count = {}, collections.Counter()
+    for weight in random_weights(model):
+        number = count[weight.path]
+        count[weight.path] += 1
+        keys[id(weight)] = f"{weight.path}#{number}" if number else str(weight.path)
+    return keys
+
+
+def _at_the_mean(distribution):
     try:
         return {"value": distribution.mean()}
     except NotImplementedError:
         return {"value": distribution.mode()}
 
 
-def seed_of(seed, name):
+def _seed_of(seed, name):
     """Returns the seed of one weight, an integer, from that of all."""
     sequence = np.random.SeedSequence([seed % 2**64, name_code(name)])
     return int(sequence.generate_state(1)[0]) & 0x7FFFFFFF

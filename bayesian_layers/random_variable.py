@@ -10,7 +10,7 @@ from keras.src.backend.common.stateless_scope import in_stateless_scope
 from bayesian_layers import backend
 from bayesian_layers.distributions import shapes
 from bayesian_layers.distributions.distribution import Distribution
-from bayesian_layers.trace import draw, is_tracing
+from bayesian_layers.trace import draw, is_lazy, is_tracing
 
 
 class RandomVariable(keras.Variable):
@@ -50,7 +50,8 @@ class RandomVariable(keras.Variable):
 
     def __init__(self, distribution, value=None, sample_shape=(), name=None, seed=None):
         self._set(distribution, shapes.standardize(sample_shape), name, seed)
-        if value is not None or is_tracing() or self._seed_is_scoped():
+        at_once = (is_tracing() or self._seed_is_scoped()) and not is_lazy()
+        if value is not None or at_once:
             self._drawn = self._draw(value)
 
     def _seed_is_scoped(self):

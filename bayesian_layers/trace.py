@@ -11,6 +11,7 @@ import contextvars
 import functools
 
 _stack = contextvars.ContextVar("bayesian_layers_tracers", default=())
+_lazy = contextvars.ContextVar("bayesian_layers_lazy", default=False)
 
 
 class _Entry:
@@ -61,6 +62,24 @@ def get_next_tracer():
 def is_tracing():
     """Whether there is any tracer."""
     return bool(_stack.get())
+
+
+@contextlib.contextmanager
+def drawn_when_read():
+    """Within the block, random variables are drawn when they are read, not before.
+
+    For who wants distributions only, and reads within the block whatever it reads.
+    """
+    token = _lazy.set(True)
+    try:
+        yield
+    finally:
+        _lazy.reset(token)
+
+
+def is_lazy():
+    """Whether random variables wait until they are read."""
+    return _lazy.get()
 
 
 def innermost_block():

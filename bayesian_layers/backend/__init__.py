@@ -10,6 +10,7 @@ the same functions; the one that belongs to `keras.backend.backend()` is used:
 - `undifferentiable(x, message, *sources)`: the identity, whose differentiation with
   respect to `x`, or to a source that `x` was made from, raises;
 - `is_concrete(x)`: whether the numbers in a tensor can be looked at now;
+- `is_differentiated(x)`: whether a gradient by a tensor is being computed, on JAX;
 - `static_shape(shape)`, `static_dtype(dtype)`: as a `keras.Variable` has to show them;
 - `register_pytree(cls, flatten, unflatten)`: lets a class cross `jax.jit`;
 - `compiles_gamma_noise`: whether the samplers above can be compiled by XLA;
@@ -37,6 +38,7 @@ digamma = _implementation.digamma
 gammainc = _implementation.gammainc
 gammaincc = _implementation.gammaincc
 is_concrete = _implementation.is_concrete
+is_differentiated = _implementation.is_differentiated
 lgamma = _implementation.lgamma
 log_ndtr = _implementation.log_ndtr
 map_samples = _implementation.map_samples

@@ -79,3 +79,8 @@ def map_samples(function, xs):
     """
     batch_size = None if jax.default_backend() == "cpu" else 16
     return jax.lax.map(function, xs, batch_size=batch_size)
+
+
+def is_differentiated(x):
+    """Whether a gradient with respect to a tensor is being computed."""
+    return type(x).__name__ in ("JVPTracer", "LinearizeTracer")

@@ -1,4 +1,4 @@
-"""The number of examples that `fit` was given."""
+"""The call of `fit` that is under way, and the number of its examples."""
 
 import inspect
 
@@ -11,10 +11,16 @@ def examples_in_fit(model):
     Keras tells callbacks the number of batches, not that of examples: it is read from
     the arguments of the call of `fit` that is under way.
     """
+    frame = fit_of(model)
+    return None if frame is None else _count(frame.f_locals.get("x"))
+
+
+def fit_of(model):
+    """Returns the frame of the call of `model.fit` that is under way, or `None`."""
     frame = inspect.currentframe()
     while frame is not None:
         if frame.f_code.co_name == "fit" and frame.f_locals.get("self") is model:
-            return _count(frame.f_locals.get("x"))
+            return frame
         frame = frame.f_back
     return None
 

@@ -120,3 +120,8 @@ class KLSchedule(keras.callbacks.Callback):
             "initial_weight": self.initial_weight,
             "final_weight": self.final_weight,
         }
+
+    @classmethod
+    def from_config(cls, config):
+        """Makes a callback from what `get_config` returned."""
+        return cls(**config)

@@ -5,7 +5,9 @@ import weakref
 import keras
 from keras.src.trainers.compile_utils import MetricsList
 
+from bayesian_layers.callbacks.fit_data import fit_of
 from bayesian_layers.compiled_functions import exchange
+from bayesian_layers.trace import is_tracing
 
 _tracked = weakref.WeakKeyDictionary()
 
@@ -17,8 +19,10 @@ class TrackedLoss:
     among those of the loss, which Keras resets, logs and carries through `jit`.
     """
 
-    def __init__(self, loss):
+    def __init__(self, loss, model):
         self.loss = loss
+        self.before = {}
+        self._model = weakref.ref(model)
         self.mean = keras.metrics.Mean(name="nll")
         # `EarlyStopping` and its like look for it in such a list only, and read from
         # it that less is better.
@@ -34,7 +38,16 @@ class TrackedLoss:
 
     @property
     def metrics(self):
-        """The metrics of the loss, and the mean of its values."""
+        """The metrics of the loss, and, while the model trains, the mean of values.
+
+        Keras does not tell callbacks when `fit` ends with an exception. It asks for
+        the metrics when it begins something else: then the tracking ends.
+        """
+        model = self._model()
+        if model is not None and fit_of(model) is None:
+            remove(model)
+            _make_missing(model)
+            return self.loss.metrics
         return [*self.loss.metrics, self._list]
 
     def __getattr__(self, name):
@@ -51,16 +64,18 @@ class _Results(MetricsList):
 def install(model):
     """Has a compiled model track its loss, until `remove`."""
     loss = model._compile_loss
-    if loss is None or isinstance(loss, TrackedLoss):
+    if isinstance(loss, TrackedLoss):
+        remove(model)  # Left by a `fit` that ended with an exception.
+        loss = model._compile_loss
+    if loss is None:
         return
-    tracked, functions = _tracked.get(model, (None, {}))
-    if tracked is None or tracked.loss is not loss:
-        tracked, functions = TrackedLoss(loss), {}
+    tracked, functions = _tracked.pop(model, (None, {}))
+    # What was compiled under handlers, or for another loss, does not hold here.
+    if tracked is None or tracked.loss is not loss or is_tracing():
+        tracked, functions = TrackedLoss(loss, model), {}
     model._compile_loss = tracked
-    _tracked[model] = (tracked, exchange(model, functions))
-    # `fit` has made its function before it tells callbacks that it begins.
-    if model.train_function is None:
-        model.make_train_function()
+    tracked.before = exchange(model, functions)
+    _make_missing(model)
 
 
 def remove(model):
@@ -68,6 +83,15 @@ def remove(model):
     tracked = model._compile_loss
     if not isinstance(tracked, TrackedLoss):
         return
-    _, before = _tracked.pop(model, (None, {}))
     model._compile_loss = tracked.loss
-    _tracked[model] = (tracked, exchange(model, before))
+    functions = exchange(model, tracked.before)
+    if not is_tracing():
+        _tracked[model] = (tracked, functions)
+
+
+def _make_missing(model):
+    """Keras has made its functions before it tells callbacks that it begins."""
+    if model.train_function is None:
+        model.make_train_function()
+    if model.test_function is None:
+        model.make_test_function()

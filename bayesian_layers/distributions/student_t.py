@@ -50,7 +50,7 @@ class StudentT(LocationScale):
         return (
             -(half + 0.5) * log1p_square(z / ops.sqrt(self.df))
             - 0.5 * ops.log(self.df)
-            - betaln(half, ops.full_like(half, 0.5))
+            - betaln(half, 0.5 * ops.ones_like(half))
         )
 
     def _standard_cdf(self, z):
@@ -60,7 +60,7 @@ class StudentT(LocationScale):
     def _two_sided_tail(self, z):
         half, square = 0.5 * self.df, ops.square(z)
         total = self.df + square
-        return betainc(half, ops.full_like(half, 0.5), self.df / total, square / total)
+        return betainc(half, 0.5 * ops.ones_like(half), self.df / total, square / total)
 
     def _log_survival(self, value):
         return ops.log(self._standard_cdf(-self._standardize(value)))
@@ -82,5 +82,5 @@ class StudentT(LocationScale):
         return (
             (half + 0.5) * difference
             + 0.5 * ops.log(self.df)
-            + betaln(half, ops.full_like(half, 0.5))
+            + betaln(half, 0.5 * ops.ones_like(half))
         )

@@ -10,13 +10,12 @@ from keras import ops
 
 from bayesian_layers import backend
 from bayesian_layers.distributions import Deterministic
-from bayesian_layers.handlers import condition
-from bayesian_layers.held_weights import hold, name_code
+from bayesian_layers.held_weights import hold, hold_at, name_code
 from bayesian_layers.kl import has_random_weights, random_weights
 from bayesian_layers.layers.weights.sequence import Replay
 from bayesian_layers.prediction.trunk import split
 from bayesian_layers.random_variable import RandomVariable
-from bayesian_layers.trace import is_tracing
+from bayesian_layers.trace import drawn_when_read, is_tracing
 
 _programs = weakref.WeakKeyDictionary()
 
@@ -74,7 +73,14 @@ class Program:
         batches, weight_seeds, other_seeds = keras.tree.map_structure(
             ops.convert_to_tensor, (batches, weight_seeds, other_seeds)
         )
-        return self._run(values, batches, weight_seeds, other_seeds)
+        try:
+            return self._run(values, batches, weight_seeds, other_seeds)
+        except _RandomTrunkError:
+            # A layer of a user that returns a random variable, without a seed that
+            # would tell: the distribution has to come out at the other end.
+            self.trunk, self._rest = None, self._model
+            self._run = backend.compile_inference(self._draws)
+            return self._run(values, batches, weight_seeds, other_seeds)
 
     def _draws(self, values, batches, weight_seeds, other_seeds):
         if self.trunk is not None:
@@ -100,20 +106,29 @@ class Program:
         return keras.StatelessScope(state_mapping=pairs)
 
     def _features(self, batch):
-        return keras.tree.flatten(self.trunk(batch, training=False))
+        with drawn_when_read():
+            features = self.trunk(batch, training=False)
+        if any(isinstance(feature, RandomVariable) for feature in features):
+            raise _RandomTrunkError
+        return features
 
     def _draw_weights(self, seed):
         model = self._model()
         if not has_random_weights(model):
             return {}
         state = _state(seed, self.seed_states[0].dtype)
-        with hold(model, lambda site: {"seed": Replay(state, name_code(site["name"]))}):
-            return {weight.path: weight.draw() for weight in random_weights(model)}
+        with hold(model, lambda site, key: {"seed": Replay(state, name_code(key))}):
+            return {weight: weight.draw() for weight in random_weights(model)}
 
     def _outputs(self, values, weights, arguments):
         batch, seeds = arguments
         states = [_state(seeds[i], v.dtype) for i, v in enumerate(self.seed_states)]
-        with self._scope(values, states), condition(weights), self._as_in_training():
+        with (
+            self._scope(values, states),
+            hold_at(weights),
+            self._as_in_training(),
+            drawn_when_read(),
+        ):
             outputs = self._rest()(batch, training=False)
             distributions = [
                 output.distribution
@@ -144,6 +159,10 @@ class Program:
         finally:
             for layer in layers:
                 del vars(layer)["call"]
+
+
+class _RandomTrunkError(Exception):
+    """What was taken for the same in all draws is a random variable."""
 
 
 def _call_in_training(layer, *args, training=None, **kwargs):

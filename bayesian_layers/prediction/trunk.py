@@ -25,57 +25,84 @@ def is_random(operation, stochastic=()):
     )
 
 
+class Part:
+    """Some of the nodes of a model's graph, as a function.
+
+    Args:
+        nodes: The nodes, in the order in which they are run.
+        inputs: The symbolic tensors that it is given, a list.
+        outputs: The symbolic tensors that it returns, in any structure.
+        standardize: What is done to the arguments first, to get that list.
+    """
+
+    def __init__(self, nodes, inputs, outputs, standardize=keras.tree.flatten):
+        self._nodes = nodes
+        self._inputs = inputs
+        self._outputs = outputs
+        self._standardize = standardize
+
+    @property
+    def layers(self):
+        """The operations of the nodes."""
+        return [node.operation for node in self._nodes]
+
+    def __call__(self, inputs, *, training=False):
+        """Returns the outputs."""
+        given = self._standardize(inputs)
+        values = dict(zip(map(id, self._inputs), given, strict=True))
+        for node in self._nodes:
+            args, kwargs = node.arguments.fill_in(values)
+            if getattr(node.operation, "_call_has_training_arg", False):
+                kwargs["training"] = training
+            outputs = keras.tree.flatten(node.operation(*args, **kwargs))
+            values.update(zip(map(id, node.outputs), outputs, strict=True))
+        return keras.tree.map_structure(lambda t: values[id(t)], self._outputs)
+
+
 def split(model, stochastic=()):
     """Splits a model into a part that is the same for all draws, and the rest.
 
     Returns:
-        A pair of models, of which the second takes the outputs of the first. Where
-        there is nothing to share, or the graph of the model is not known, the first is
-        `None` and the second the model itself.
+        A pair of functions, of which the second takes the outputs of the first, a
+        list. Where there is nothing to share, or the graph of the model is not known,
+        the first is `None` and the second the model itself.
     """
-    outputs = getattr(model, "_outputs_struct", None)
-    inputs = getattr(model, "_inputs_struct", None)
-    if isinstance(model, keras.Sequential) and model.built:
+    functional = model
+    if isinstance(model, keras.Sequential):
         functional = getattr(model, "_functional", None)
-        outputs = getattr(functional, "_outputs_struct", None)
-        inputs = getattr(functional, "_inputs_struct", None)
-    if outputs is None:
+    if not hasattr(functional, "_nodes_by_depth"):
         return None, model
-    frontier = _frontier(keras.tree.flatten(outputs), stochastic)
-    known = {id(tensor) for tensor in keras.tree.flatten(inputs)}
-    is_mask_lost = any(get_keras_mask(tensor) is not None for tensor in frontier)
-    if not frontier or is_mask_lost or all(id(t) in known for t in frontier):
+    inputs, outputs = functional._inputs, functional._outputs_struct
+    shared, rest = _sorted(functional, stochastic)
+    if not shared:
         return None, model
-    # An output cannot be an input of the same model: it is handed on.
-    shared = {id(tensor) for tensor in frontier}
-    outputs = keras.tree.map_structure(
-        lambda t: keras.layers.Identity()(t) if id(t) in shared else t, outputs
-    )
-    return keras.Model(inputs, frontier), keras.Model(frontier, outputs)
+    frontier = _frontier(shared, rest, inputs, keras.tree.flatten(outputs))
+    if any(get_keras_mask(tensor) is not None for tensor in frontier):
+        return None, model  # Between the parts masks would be lost.
+    trunk = Part(shared, inputs, frontier, functional._standardize_inputs)
+    return trunk, Part(rest, frontier, outputs)
 
 
-def _frontier(outputs, stochastic):
-    """The tensors that are the same for all draws, and used where things are not."""
-    frontier, verdicts = {}, {}
+def _sorted(functional, stochastic):
+    """The nodes whose outputs are the same for all draws, and the others."""
+    shared, rest, differs = [], [], set()
+    for depth in sorted(functional._nodes_by_depth, reverse=True):
+        for node in functional._nodes_by_depth[depth]:
+            if node.is_input or not node.operation:
+                continue
+            if is_random(node.operation, stochastic) or any(
+                id(tensor) in differs for tensor in node.input_tensors
+            ):
+                differs.update(map(id, node.outputs))
+                rest.append(node)
+            else:
+                shared.append(node)
+    return shared, rest
 
-    def visit(tensor):
-        """Whether a tensor may differ between draws."""
-        if id(tensor) in verdicts:
-            return verdicts[id(tensor)]
-        operation, index, _ = tensor._keras_history
-        nodes = operation._inbound_nodes if operation is not None else []
-        node = nodes[index] if nodes else None
-        parents = [] if node is None or node.is_input else node.input_tensors
-        differs = [visit(parent) for parent in parents]
-        verdict = any(differs) or is_random(operation, stochastic)
-        if verdict:
-            for parent, parent_differs in zip(parents, differs, strict=True):
-                if not parent_differs:
-                    frontier[id(parent)] = parent
-        verdicts[id(tensor)] = verdict
-        return verdict
 
-    for output in outputs:
-        if not visit(output):
-            frontier[id(output)] = output
-    return list(frontier.values())
+def _frontier(shared, rest, inputs, outputs):
+    """The tensors that the rest takes from what is shared."""
+    known = {id(tensor): tensor for tensor in inputs}
+    known.update({id(t): t for node in shared for t in node.outputs})
+    used = [*outputs, *(t for node in rest for t in node.input_tensors)]
+    return list({id(t): t for t in used if id(t) in known}.values())

@@ -6,6 +6,22 @@ from bayesian_layers.random_variable import RandomVariable
 from bayesian_layers.trace import draw
 
 
+class WeightName(str):
+    """The path of a random weight, which knows the weight.
+
+    Paths need not be unique: a clone of a model has those of the original.
+    """
+
+    weight = None
+
+    @classmethod
+    def of(cls, path, weight):
+        """Returns the name of a weight."""
+        name = cls(path)
+        name.weight = weight
+        return name
+
+
 class RandomWeight:
     """A weight with a distribution: where its parameters are, and how to draw it.
 
@@ -19,7 +35,7 @@ class RandomWeight:
     """
 
     def __init__(self, path, posterior, variables, readers, seed, nested=()):
-        self.path = path
+        self.path = WeightName.of(path, self)
         self.posterior = posterior
         self.variables = variables
         self.readers = readers

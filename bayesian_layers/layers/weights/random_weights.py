@@ -272,7 +272,7 @@ def _scaled_divergence(weight, scale, previous, checks):
     """The function that Keras calls for the penalty on a weight."""
 
     def penalty(variable):
-        checks.of_penalty()
+        checks.of_penalty(variable)
         divergence = weight.divergence()
         scaled = ops.cast(scale, divergence.dtype) * divergence
         return scaled if previous is None else scaled + previous(variable)

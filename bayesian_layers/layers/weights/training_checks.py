@@ -2,10 +2,12 @@
 
 import warnings
 
+from keras import ops
 from keras.src.backend.common.stateless_scope import in_stateless_scope
 from keras.src.backend.common.symbolic_scope import in_symbolic_scope
 from keras.src.trainers.trainer import Trainer
 
+from bayesian_layers import backend
 from bayesian_layers.layers.weights.sequence import model_call
 
 UNSCALED = (
@@ -28,9 +30,9 @@ class TrainingChecks:
     """Warns, once for each layer, of training that cannot be meant.
 
     On TensorFlow and PyTorch `fit` calls the compiled model in training mode. On JAX
-    it calls it once before that, in a symbolic scope, and then reads the penalties in
-    a stateless scope, as a loop with `stateless_call` does. Other loops, which need not
-    compile, and read `bl.total_kl(model)`, are left alone.
+    it calls it once before that, in a stateless scope, and then reads the penalties to
+    differentiate them, as a loop with `stateless_call` does. Other loops, which need
+    not compile, and read `bl.total_kl(model)`, are left alone.
     """
 
     def __init__(self, layer):
@@ -52,9 +54,9 @@ class TrainingChecks:
         if training or in_stateless_scope():
             self._check_decay(optimizer)
 
-    def of_penalty(self):
-        """Checks when the penalty is read."""
-        if in_stateless_scope() and not in_symbolic_scope():
+    def of_penalty(self, variable):
+        """Checks when the penalty on a variable is read."""
+        if backend.is_differentiated(ops.convert_to_tensor(variable)):
             self._check_scale()
 
     def _check_scale(self):
