@@ -127,18 +127,13 @@ def train(model, images, epochs, batch_size, learning_rate, rng):
     model.compile(
         keras.optimizers.Adam(learning_rate), bl.losses.NegativeLogLikelihood()
     )
+    bar = keras.utils.Progbar(epochs, stateful_metrics=["-ELBO"], unit_name="epoch")
     for epoch in range(epochs):
         if epoch == epochs * 2 // 3:
             model.optimizer.learning_rate = learning_rate / 3.0
         x = binarized(images, rng) if images.shape[-1] == 1 else images
-        model.fit(
-            x,
-            x,
-            batch_size=batch_size,
-            initial_epoch=epoch,
-            epochs=epoch + 1,
-            verbose=1,
-        )
+        history = model.fit(x, x, batch_size=batch_size, verbose=0).history
+        bar.update(epoch + 1, [("-ELBO", history["loss"][0])])
 
 
 def mean_image(distribution):

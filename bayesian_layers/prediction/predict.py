@@ -72,6 +72,7 @@ def predict(
     _check(model, num_samples, from_logits)
     if seed is None:
         seed = int(np.random.default_rng().integers(2**31))
+    seed %= 2**64
     batches = Batches(x, batch_size)
     chunk = num_samples if store_samples else min(num_samples, STREAMED)
     weight_seeds = seeds_of([seed, 0], num_samples)
