@@ -60,6 +60,7 @@ def gradients(model):
         )
         return ops.sum(ops.square(outputs)) + sum(losses)
 
+    bl.scale_kl(model, dataset_size=1)
     names = [v.name for v in model.trainable_variables]
     return dict(zip(names, grad(loss, *state), strict=True))
 
