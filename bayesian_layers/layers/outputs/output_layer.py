@@ -1,5 +1,7 @@
 """The contract of stochastic output layers."""
 
+import itertools
+
 import keras
 from keras import ops
 
@@ -130,9 +132,10 @@ class OutputLayer(keras.Layer):
 
     def _count(self, columns):
         """The number of outputs whose parameters take so many columns."""
-        count = 1
-        while self._columns(count) < columns:
-            count += 1
+        # Most families take the same number for each output; others are searched.
+        count = max(1, columns // self._columns(1))
+        if self._columns(count) != columns:
+            count = next(n for n in itertools.count(1) if self._columns(n) >= columns)
         if self._columns(count) != columns:
             raise ValueError(
                 f"{type(self).__name__} without `units` takes "
