@@ -59,11 +59,17 @@ def network(recurrence, length, vocabulary):
 
 def negative_log_likelihood(model, x, y, num_draws):
     """The mean over characters, of probabilities averaged over draws."""
-    probs = 0.0
-    for _ in range(num_draws):
-        logits = model.predict(x, batch_size=256, verbose=0)
-        probs = probs + ops.convert_to_numpy(ops.softmax(logits)) / num_draws
-    return -np.mean(np.log(np.take_along_axis(probs, y[..., None], axis=-1)))
+    prediction = bl.predict(
+        model,
+        x,
+        num_draws,
+        batch_size=256,
+        from_logits=True,
+        store_samples=False,
+        verbose=0,
+    )
+    chosen = np.take_along_axis(prediction.probs, y[..., None], axis=-1)
+    return -np.mean(np.log(chosen))
 
 
 def main(epochs=20, units=64, length=40, num_draws=20, num_characters=10**9):

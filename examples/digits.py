@@ -29,13 +29,6 @@ def network(conv, dense):
     )
 
 
-def probabilities(model, x, num_draws):
-    """Class probabilities, averaged over calls: each is one draw of the weights."""
-    logits = [model.predict(x, batch_size=len(x), verbose=0) for _ in range(num_draws)]
-    probs = keras.ops.softmax(np.stack(logits), axis=-1)
-    return keras.ops.convert_to_numpy(probs).mean(axis=0)
-
-
 def report(name, probs, labels):
     """Prints how good the probabilities are, and how sure."""
     accuracy = np.mean(np.argmax(probs, axis=-1) == labels)
@@ -62,8 +55,11 @@ def main(epochs=60, train_size=300, num_draws=30):
     kl = keras.ops.convert_to_numpy(bl.total_kl(bayesian))
     print(f"KL of the posterior from the prior: {kl:.0f} nats")
     print(f"{'held out':14}{'accuracy':>10}{'NLL':>8}{'confidence':>12}")
-    report("deterministic", probabilities(deterministic, x_test, 1), y_test)
-    report("bayesian", probabilities(bayesian, x_test, num_draws), y_test)
+    for name, model in (("deterministic", deterministic), ("bayesian", bayesian)):
+        prediction = bl.predict(
+            model, x_test, num_draws, batch_size=256, from_logits=True, verbose=0
+        )
+        report(name, prediction.probs, y_test)
 
 
 if __name__ == "__main__":
