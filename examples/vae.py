@@ -100,7 +100,7 @@ def dense(shape, units, code_size):
     encoder = [keras.layers.Flatten()]
     encoder += [keras.layers.Dense(units, activation="relu") for _ in range(2)]
     decoder = [keras.layers.Dense(units, activation="relu") for _ in range(2)]
-    decoder += [keras.layers.Dense(np.prod(shape)), keras.layers.Reshape(shape)]
+    decoder += [keras.layers.Dense(int(np.prod(shape))), keras.layers.Reshape(shape)]
     return [*encoder, code_layer(code_size)], [*decoder, *image_layers(shape)[1:]]
 
 

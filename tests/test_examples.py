@@ -25,11 +25,15 @@ def test_every_example_is_here():
     assert {path.stem for path in EXAMPLES.glob("*.py")} == set(SMALL)
 
 
-@pytest.mark.parametrize("name", SMALL)
-def test_example_runs(name, capsys, tmp_path, monkeypatch):
+# The other branches of examples that have several.
+BRANCHES = [("vae", {**SMALL["vae"], "network": "dense"})]
+
+
+@pytest.mark.parametrize(("name", "arguments"), [*SMALL.items(), *BRANCHES])
+def test_example_runs(name, arguments, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # Pictures are written to the current directory.
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    module.main(**SMALL[name])
+    module.main(**arguments)
     assert len(capsys.readouterr().out.splitlines()) > 3
