@@ -14,7 +14,8 @@ class Accuracy(keras.metrics.Mean):
 
     The string `"accuracy"` will not do: Keras takes what it sees, one class for each
     example, for scores of classes. For `bl.layers.Categorical`, `Bernoulli` and
-    `OneHotCategorical`; labels may be of shape `[B]` or `[B, 1]`.
+    `OneHotCategorical`; labels may be of shape `[B]` or `[B, 1]`. It sees no masks:
+    give steps that do not count a `sample_weight` of 0.
 
     Args:
         name: The name of the metric.

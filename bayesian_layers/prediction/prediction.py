@@ -133,8 +133,9 @@ class Prediction:
     def quantile(self, q):
         """Returns the quantiles of the predictive distribution, `[examples, ...]`.
 
-        Of outputs with a distribution function they are those of the mixture; of
-        others, and of plain outputs, those of the samples.
+        Of continuous outputs with a distribution function they are those of the
+        mixture over draws; of counts, classes and vectors, and of plain outputs, those
+        of the `samples`.
 
         Args:
             q: A number between 0 and 1.

@@ -3,7 +3,7 @@
 import numpy as np
 from keras import ops
 
-from bayesian_layers.distributions import Deterministic
+from bayesian_layers.distributions import Deterministic, MixtureSameFamily
 
 STEPS = 60
 
@@ -25,13 +25,27 @@ def mixture_quantile(distribution, q, samples):
     """
     if isinstance(distribution, Deterministic):
         return np.quantile(samples(), q, axis=0)
-    floating = np.issubdtype(samples().dtype, np.floating)
-    if not floating or not distribution.reparameterized or distribution.event_shape:
+    if not _is_continuous(distribution) or distribution.event_shape:
         return np.quantile(samples(), q, axis=0, method="inverted_cdf")
+    if q in (0.0, 1.0):
+        raise ValueError(
+            "The quantiles 0 and 1 of a continuous distribution are the ends of its "
+            f"support. Ask for numbers between them. Received: q={q}"
+        )
     try:
         return _bisect(distribution, q)
     except NotImplementedError:
         return np.quantile(samples(), q, axis=0)
+
+
+def _is_continuous(distribution):
+    """Whether it has a density: so have all that can be reparameterized, and mixtures.
+
+    Of a mixture the sample cannot, for the choice that it makes.
+    """
+    while isinstance(distribution, MixtureSameFamily):
+        distribution = distribution.components_distribution
+    return distribution.reparameterized
 
 
 def _bisect(distribution, q):

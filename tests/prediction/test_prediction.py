@@ -337,3 +337,19 @@ def test_the_representation_says_what_it_is(predictions):
     assert repr(predictions["logits"]) == (
         "<Prediction of 7 examples, 20 samples of values>"
     )
+
+
+def test_quantiles_of_a_mixture_head_invert_its_distribution_function():
+    head = bl.layers.MixtureNormal(num_components=2)
+    model = keras.Sequential([keras.Input((6,)), head])
+    raw = np.random.default_rng(3).normal(size=(3, 6)).astype("float32")
+    prediction = bl.predict(model, raw, num_samples=2, seed=1, verbose=0)
+    logits, loc, scale = np.split(raw.astype("float64"), 3, axis=1)
+    weights = special.softmax(logits, axis=1)
+    for q in (0.05, 0.5, 0.9):
+        z = (prediction.quantile(q) - loc) / (np.logaddexp(0.0, scale) + 1e-5)
+        np.testing.assert_allclose(
+            (weights * stats.norm.cdf(z)).sum(axis=1), q, atol=1e-4
+        )
+    with pytest.raises(ValueError, match="q=1.0"):
+        prediction.quantile(1.0)

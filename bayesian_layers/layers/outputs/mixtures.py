@@ -106,6 +106,12 @@ class Mixture(BaseMixture):
                 f"nor be homoscedastic. Received: units={component.units}, "
                 f"homoscedastic={component.homoscedastic}"
             )
+        if component.prior is not None or component.convert != "sample":
+            raise ValueError(
+                "`prior` and `convert` are arguments of the mixture, not of its "
+                f"`component`. Received: a component with prior={component.prior}, "
+                f"convert={component.convert!r}"
+            )
         super().__init__(component, units, num_components, **kwargs)
 
     def get_config(self):

@@ -81,6 +81,11 @@ class OutputLayer(keras.Layer):
                 "`prior` should be a distribution such as "
                 f"`bl.distributions.Normal(0.0, 1.0)`. Received: prior={prior!r}"
             )
+        if prior is None and kl_weight != 1.0:
+            raise ValueError(
+                "`kl_weight` belongs to the KL from a `prior`. Received: "
+                f"kl_weight={kl_weight}, prior=None"
+            )
         self.supports_masking = True
         if self.draws_gamma_noise:
             self.supports_jit = backend.compiles_gamma_noise

@@ -248,3 +248,12 @@ def test_discretize_needs_a_random_variable_and_a_grid():
     for arguments in [(1.0, 0.0, 5), (0.0, 1.0, 1), (0.0, 1.0, 2.5)]:
         with pytest.raises(ValueError, match=f"num_bins={arguments[2]}"):
             bl.layers.Discretize(*arguments)
+
+
+def test_what_would_be_ignored_is_refused():
+    prior = bl.distributions.Normal(0.0, 1.0)
+    with pytest.raises(ValueError, match="kl_weight=0.5, prior=None"):
+        bl.layers.Normal(1, kl_weight=0.5)
+    for arguments in ({"prior": prior}, {"convert": "mean"}):
+        with pytest.raises(ValueError, match="arguments of the mixture"):
+            bl.layers.Mixture(bl.layers.Normal(**arguments))
