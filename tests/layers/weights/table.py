@@ -178,3 +178,11 @@ def compiled(layer, row):
     dtype = "int32" if row.vocabulary else "float32"
     inputs = keras.Input(row.input_shape, dtype=dtype)
     return keras.Model(inputs, row.run(layer, inputs))
+
+
+def assert_same_outputs(outputs, expected):
+    """One output or several are those that are expected."""
+    if not isinstance(outputs, (list, tuple)):
+        outputs, expected = [outputs], [expected]
+    for ours, theirs in zip(outputs, expected, strict=True):
+        np.testing.assert_allclose(array(ours), array(theirs), atol=1e-5)

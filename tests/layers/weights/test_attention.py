@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 
 import bayesian_layers as bl
-from tests.layers.weights.table import array, random_weights, set_stddev
+from tests.layers.weights.table import (
+    array,
+    assert_same_outputs,
+    random_weights,
+    set_stddev,
+)
 
 HEADS, KEY_DIM, LENGTH, FEATURES, BATCH = 2, 3, 4, 2, 2
 ESTIMATORS = ("Reparameterization", "Flipout")
@@ -134,10 +139,7 @@ def test_it_is_the_keras_layer_given_the_draws(estimator, case):
             weight.assign(drawn.pop(weight.path.split("/", 1)[1]))
     assert drawn == {}
     expected = reference(*inputs, **call_arguments)
-    if not isinstance(outputs, (list, tuple)):
-        outputs, expected = [outputs], [expected]
-    for ours, theirs in zip(outputs, expected, strict=True):
-        np.testing.assert_allclose(array(ours), array(theirs), atol=1e-5)
+    assert_same_outputs(outputs, expected)
 
 
 @every_estimator
