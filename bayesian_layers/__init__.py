@@ -22,10 +22,15 @@ from bayesian_layers import (  # noqa: E402
 )
 from bayesian_layers.constructors import CONSTRUCTORS  # noqa: E402
 from bayesian_layers.handlers import block, condition, replay, tape  # noqa: E402
-from bayesian_layers.held_weights import weights  # noqa: E402
-from bayesian_layers.kl import scale_kl, total_kl  # noqa: E402
 from bayesian_layers.prediction import Prediction, predict  # noqa: E402
 from bayesian_layers.random_variable import RandomVariable  # noqa: E402
+from bayesian_layers.random_weights import (  # noqa: E402
+    RandomWeight,
+    load_deterministic_weights,
+    scale_kl,
+    total_kl,
+    weights,
+)
 from bayesian_layers.trace import (  # noqa: E402
     draw,
     get_next_tracer,
@@ -39,6 +44,7 @@ globals().update(CONSTRUCTORS)
 __all__ = [
     "Prediction",
     "RandomVariable",
+    "RandomWeight",
     "__version__",
     "block",
     "callbacks",
@@ -48,6 +54,7 @@ __all__ = [
     "get_next_tracer",
     "initializers",
     "layers",
+    "load_deterministic_weights",
     "losses",
     "metrics",
     "parameterizations",

@@ -1,6 +1,7 @@
 """The handlers of random values: tape, condition, replay, block.
 
-Each is a tracer (see `trace.py`) in a context manager. They nest in any order.
+Each is a tracer (see `trace.py`) in a context manager. They nest in any order. A random
+weight has one value within the block of a handler, however often its layer is called.
 """
 
 import contextlib
@@ -10,11 +11,12 @@ from bayesian_layers.trace import draw, trace, traceable
 
 
 @contextlib.contextmanager
-def handle(handler):
+def handle(handler, wants=None):
     """Calls `handler(site)` in place of `draw`; other traceable functions run as ever.
 
     A site is the dictionary of `draw`'s arguments. `handler` returns the value, which
-    it gets, unless it knows it already, from `hand_on(site)`.
+    it gets, unless it knows it already, from `hand_on(site)`. `wants` is that of
+    `bl.trace`.
     """
     primitive = draw.__wrapped__
 
@@ -22,9 +24,11 @@ def handle(handler):
         if f is not primitive:
             return traceable(f)(*args, **kwargs)
         distribution, *_ = args
-        return handler({"distribution": distribution, "name": None, **kwargs})
+        return handler(
+            {"distribution": distribution, "name": None, "source": None, **kwargs}
+        )
 
-    with trace(tracer):
+    with trace(tracer, wants):
         yield
 
 
@@ -34,16 +38,26 @@ def hand_on(site):
     return draw(site.pop("distribution"), **site)
 
 
+class Tape(dict):
+    """Random variables by name, and what random weights they are the values of."""
+
+    def __init__(self):
+        super().__init__()
+        self.of_sources = {}
+
+
 @contextlib.contextmanager
 def tape():
     """Records the random variables that are drawn inside of the block.
+
+    A random weight is recorded, and drawn, once, by the name of its first use.
 
     Yields:
         A dictionary from names to `RandomVariable`s, in the order of drawing. Random
         variables without a name are not recorded.
 
     Raises:
-        ValueError: If a name is used twice.
+        ValueError: If two random variables have the same name.
 
     Example:
     >>> def program():
@@ -54,10 +68,12 @@ def tape():
     >>> list(tape)
     ['w', 'y']
     """
-    record = {}
+    record = Tape()
 
     def handler(site):
-        name = site["name"]
+        name, source = site["name"], site["source"]
+        if source is not None and source in record.of_sources:
+            return record.of_sources[source]
         if name in record:
             raise ValueError(
                 f"The name {name!r} is used twice on one tape. Give each random "
@@ -68,6 +84,8 @@ def tape():
             record[name] = RandomVariable.of(
                 site["distribution"], value, site.get("sample_shape", ()), name
             )
+        if source is not None:
+            record.of_sources[source] = value
         return value
 
     with handle(handler):
@@ -79,7 +97,8 @@ def condition(values=None, /, **named_values):
 
     Args:
         values: A dictionary from names to values, for names that are not Python
-            identifiers, such as `"dense/kernel"`.
+            identifiers, such as `"dense/kernel"`; or from the random weights of layers
+            (`layer.random_weights["kernel"]`).
         **named_values: The values of the others.
 
     Example:
@@ -90,12 +109,21 @@ def condition(values=None, /, **named_values):
     """
     values = {**(values or {}), **named_values}
 
+    def key(name, source):
+        if source is not None and source in values:
+            return source
+        return name if name in values else None
+
     def handler(site):
-        if site["name"] in values:
-            site["value"] = values[site["name"]]
+        found = key(site["name"], site["source"])
+        if found is not None:
+            site["value"] = values[found]
+            if site["source"] is not None:
+                # Used again, under another name, it is the same weight.
+                values[site["source"]] = values[found]
         return hand_on(site)
 
-    return handle(handler)
+    return handle(handler, lambda name, source: key(name, source) is not None)
 
 
 def replay(tape):
@@ -114,12 +142,11 @@ def replay(tape):
     >>> bool(first == second)
     True
     """
-    return condition(
-        {
-            name: entry.value if isinstance(entry, RandomVariable) else entry
-            for name, entry in tape.items()
-        }
-    )
+    values = {
+        name: entry.value if isinstance(entry, RandomVariable) else entry
+        for name, entry in tape.items()
+    }
+    return condition({**values, **getattr(tape, "of_sources", {})})
 
 
 def block(names=None):
@@ -144,4 +171,4 @@ def block(names=None):
         site = dict(site)
         return draw.__wrapped__(site.pop("distribution"), **site)
 
-    return handle(handler)
+    return handle(handler, lambda name, source: None if hides(name) else False)

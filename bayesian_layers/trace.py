@@ -17,18 +17,24 @@ _lazy = contextvars.ContextVar("bayesian_layers_lazy", default=False)
 class _Entry:
     """One block of `trace`: lives as long as the block."""
 
-    def __init__(self, tracer):
+    def __init__(self, tracer, wants):
         self.tracer = tracer
+        self.wants = wants
 
 
 @contextlib.contextmanager
-def trace(tracer):
+def trace(tracer, wants=None):
     """Calls `tracer` in place of every traceable function inside of the block.
 
     The stack belongs to the thread (and to the asynchronous task) that entered.
 
     Args:
         tracer: A function `tracer(f, *args, **kwargs)`.
+        wants: A function `wants(name, source)` from what identifies a random value to
+            `True` if the tracer looks at it or sets it, `False` if it only hands it on,
+            and `None` if it hides it from the tracers further out. An estimator that
+            has no single draw of a weight makes one where somebody wants it. Defaults
+            to `True` for all.
 
     Example:
     >>> def double(f, *args, **kwargs):
@@ -38,7 +44,7 @@ def trace(tracer):
     >>> float(x)
     6.0
     """
-    token = _stack.set((*_stack.get(), _Entry(tracer)))
+    token = _stack.set((*_stack.get(), _Entry(tracer, wants)))
     try:
         yield
     finally:
@@ -62,6 +68,15 @@ def get_next_tracer():
 def is_tracing():
     """Whether there is any tracer."""
     return bool(_stack.get())
+
+
+def is_wanted(name, source):
+    """Whether any tracer looks at, or sets, the value of this name and source."""
+    for entry in reversed(_stack.get()):
+        wanted = True if entry.wants is None else entry.wants(name, source)
+        if wanted is not False:
+            return wanted is True
+    return False
 
 
 @contextlib.contextmanager
@@ -104,25 +119,29 @@ def traceable(f):
 
     @functools.wraps(f)
     def traced(*args, **kwargs):
+        if not _stack.get():
+            return f(*args, **kwargs)
         with get_next_tracer() as tracer:
-            if tracer is None:
-                return f(*args, **kwargs)
             return tracer(f, *args, **kwargs)
 
     return traced
 
 
 @traceable
-def draw(distribution, *, name=None, seed=None, sample_shape=(), value=None):
+def draw(
+    distribution, *, name=None, seed=None, sample_shape=(), value=None, source=None
+):
     """Returns a random value: the only way that one comes to be.
 
     Args:
         distribution: What to draw from.
-        name: The name by which tracers know the value, or `None`.
+        name: The name by which people know the value, or `None`.
         seed: As in `keras.random`.
         sample_shape: How many independent draws.
         value: The value, if it is known: then nothing is drawn. Its shape and dtype
             have to be those of a draw.
+        source: The object whose value it is, if that has one value within a block of
+            handlers however often it is asked for: a `RandomWeight`.
 
     Returns:
         A tensor of shape `sample_shape + batch_shape + event_shape`.

@@ -98,7 +98,7 @@ def test_a_distribution_without_a_mean_is_held_at_its_mode():
         2, kernel_initializer="trainable_cauchy", kernel_regularizer=None
     )
     layer.build((None, 3))
-    mode = array(layer.random_weights["kernel"].distribution.mode())
+    mode = array(layer.random_weights["kernel"].posterior.mode())
     with bl.weights(layer, "mean"):
         np.testing.assert_allclose(array(layer(X)), X @ mode, atol=1e-6)
 
@@ -126,7 +126,7 @@ def test_a_held_function_is_the_network_with_the_weights_on_the_tape(model):
     x = X
     for layer in model.layers:
         kernel, bias = (
-            array(tape[layer.random_weights[name].path].value)
+            array(tape.of_sources[layer.random_weights[name]])
             for name in ("kernel", "bias")
         )
         x = np.tanh(x @ kernel + bias)

@@ -98,4 +98,4 @@ def test_a_standard_deviation_is_read_through_it(name):
     )
     weight = dense(kernel_initializer=posterior).random_weights["kernel"]
     expected = np.full((3, 2), ROWS[name][0](0.3))
-    np.testing.assert_allclose(array(weight.distribution.scale), expected, rtol=1e-6)
+    np.testing.assert_allclose(array(weight.posterior.scale), expected, rtol=1e-6)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import jax.scipy.special as special
 import keras
 
-from bayesian_layers.backend.seeds import key_data
+from bayesian_layers.seeds import key_data
 
 betainc = special.betainc
 digamma = special.digamma

@@ -5,7 +5,7 @@ import math
 import keras
 import tensorflow as tf
 
-from bayesian_layers.backend.seeds import key_data
+from bayesian_layers.seeds import key_data
 
 digamma = tf.math.digamma
 gammainc = tf.math.igamma

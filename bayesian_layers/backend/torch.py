@@ -3,7 +3,7 @@
 import keras
 import torch
 
-from bayesian_layers.backend.seeds import key_data
+from bayesian_layers.seeds import key_data
 
 digamma = torch.special.digamma
 gammainc = torch.special.gammainc

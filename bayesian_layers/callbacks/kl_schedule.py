@@ -5,7 +5,7 @@ from keras import ops
 
 from bayesian_layers.callbacks.fit_data import examples_in_fit
 from bayesian_layers.callbacks.tracked_loss import install, remove
-from bayesian_layers.kl import scale_kl, total_kl
+from bayesian_layers.random_weights import scale_kl, total_kl
 
 
 @keras.saving.register_keras_serializable("bayesian_layers.callbacks")

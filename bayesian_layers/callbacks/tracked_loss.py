@@ -6,7 +6,7 @@ import keras
 from keras.src.trainers.compile_utils import MetricsList
 
 from bayesian_layers.callbacks.fit_data import fit_of
-from bayesian_layers.compiled_functions import exchange
+from bayesian_layers.keras_contact import exchange_compiled_functions as exchange
 from bayesian_layers.trace import is_tracing
 
 _tracked = weakref.WeakKeyDictionary()

@@ -5,18 +5,7 @@ import numpy as np
 from keras import ops
 
 from bayesian_layers import backend
-
-
-def split(seed, count):
-    """Returns `count` seeds for draws that must be independent of each other.
-
-    A `SeedGenerator` moves on at each draw and `None` is fresh at each, so both serve
-    as they are. An integer would give the same noise each time; it is spread out.
-    """
-    if not isinstance(seed, int):
-        return [seed] * count
-    states = np.random.SeedSequence(seed % 2**64).generate_state(count)
-    return [int(state) & 0x7FFFFFFF for state in states]
+from bayesian_layers.seeds import split
 
 
 def normal(shape, dtype, seed):

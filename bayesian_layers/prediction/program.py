@@ -10,11 +10,12 @@ from keras import ops
 
 from bayesian_layers import backend
 from bayesian_layers.distributions import Deterministic
-from bayesian_layers.held_weights import hold, hold_at, name_code
-from bayesian_layers.kl import has_random_weights, random_weights
-from bayesian_layers.layers.weights.sequence import Replay
 from bayesian_layers.prediction.trunk import split
 from bayesian_layers.random_variable import RandomVariable
+from bayesian_layers.random_weights.held import hold, hold_at
+from bayesian_layers.random_weights.kl import random_layers as has_random_weights
+from bayesian_layers.random_weights.kl import random_weights
+from bayesian_layers.seeds import Replay
 from bayesian_layers.trace import drawn_when_read, is_tracing
 
 _programs = weakref.WeakKeyDictionary()
@@ -117,7 +118,7 @@ class Program:
         if not has_random_weights(model):
             return {}
         state = _state(seed, self.seed_states[0].dtype)
-        with hold(model, lambda site, key: {"seed": Replay(state, name_code(key))}):
+        with hold(model, lambda site, key: {"seed": Replay(state, key)}):
             return {weight: weight.draw() for weight in random_weights(model)}
 
     def _outputs(self, values, weights, arguments):

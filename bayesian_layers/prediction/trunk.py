@@ -5,9 +5,10 @@ from keras.src.backend import get_keras_mask
 
 from bayesian_layers.layers.outputs.output_layer import OutputLayer
 from bayesian_layers.layers.receiving import ReceivesRandomVariables
-from bayesian_layers.layers.weights.defaults import RandomDefaults
+from bayesian_layers.layers.weights.composite import Composite
+from bayesian_layers.random_weights import RandomWeights
 
-RANDOM = (RandomDefaults, OutputLayer, ReceivesRandomVariables)
+RANDOM = (RandomWeights, Composite, OutputLayer, ReceivesRandomVariables)
 
 
 def is_random(operation, stochastic=()):

@@ -2,7 +2,9 @@
 
 import keras
 
+from bayesian_layers.distributions import Distribution
 from bayesian_layers.registry import by_name
+from bayesian_layers.regularizers.checks import check, of_known_weight
 from bayesian_layers.regularizers.families import (
     CauchyKLDivergence,
     HalfCauchyKLDivergence,
@@ -31,11 +33,43 @@ __all__ = [
     "NormalMixtureKLDivergence",
     "TrainableNormalKLDivergenceStddev",
     "UniformKLDivergence",
+    "check",
     "get",
+    "of_known_weight",
 ]
 
-get = by_name(
+_by_name = by_name(
     "regularizer",
-    [globals()[name] for name in __all__ if name != "get"],
+    [
+        globals()[name]
+        for name in __all__
+        if name[0].isupper() and name != "KLDivergence"
+    ],
     keras.regularizers.get,
 )
+
+
+def get(identifier):
+    """Returns a regularizer.
+
+    Args:
+        identifier: A name, a config, an instance, a callable, or `None`. Names are
+            those of the classes here, as they are or in snake case, then Keras' own.
+
+    Returns:
+        A callable, or `None`.
+    """
+    if isinstance(identifier, Distribution):
+        raise ValueError(
+            "A prior is given by its divergence: "
+            "`bl.regularizers.KLDivergence(prior)`. "
+            f"Received: a distribution as a regularizer, {identifier!r}"
+        )
+    if identifier in ("kl_divergence", "KLDivergence"):
+        raise ValueError(
+            "`bl.regularizers.KLDivergence` needs a prior: "
+            "`KLDivergence(bl.distributions.Laplace(0.0, 1.0))`, say. The divergence "
+            'from a standard normal prior is `"normal_kl_divergence"`. '
+            f"Received: {identifier!r}"
+        )
+    return _by_name(identifier)

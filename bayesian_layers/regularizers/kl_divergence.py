@@ -14,7 +14,7 @@ from bayesian_layers.distributions import (
     Reshaped,
     shapes,
 )
-from bayesian_layers.distributions.kl_divergence import closed_form, kl_divergence
+from bayesian_layers.distributions.kl_divergence import closed_form
 from bayesian_layers.random_variable import RandomVariable
 
 register = keras.saving.register_keras_serializable("bayesian_layers.regularizers")
@@ -77,7 +77,19 @@ class KLDivergence(keras.regularizers.Regularizer):
 
     def divergence(self, weight):
         """Returns the divergence of a random variable, a scalar."""
-        return divergence(weight, self.prior_of(weight))
+        prior = self.prior_of(weight)
+        _check_shape(weight, prior)
+        prior = as_dtype(prior, weight.distribution.dtype)
+        q, p = _elements(weight.distribution), _elements(prior)
+        if isinstance(q, Deterministic):
+            return -ops.sum(prior.log_prob(weight))
+        if isinstance(q, Reshaped) and isinstance(p, Normal):
+            q, p = q.distribution, _flat_normal(p, q.event_shape)
+        kl = closed_form(type(q), type(p))
+        if kl is not None:
+            return ops.sum(kl(q, p))
+        log_q, log_p = weight.log_prob(weight.value), prior.log_prob(weight.value)
+        return ops.sum(log_q) - ops.sum(log_p)
 
     def get_config(self):
         """Returns the constructor's arguments."""
@@ -90,21 +102,6 @@ class KLDivergence(keras.regularizers.Regularizer):
     def from_config(cls, config):
         """Makes a penalty from what `get_config` returned."""
         return cls(**keras.saving.deserialize_keras_object(config))
-
-
-def divergence(weight, prior):
-    """The sum over the elements of a random variable of KL(q || prior)."""
-    _check_shape(weight, prior)
-    prior = as_dtype(prior, weight.distribution.dtype)
-    q, p = _elements(weight.distribution), _elements(prior)
-    if isinstance(q, Deterministic):
-        return -ops.sum(prior.log_prob(weight))
-    if isinstance(q, Reshaped) and isinstance(p, Normal):
-        q, p = q.distribution, _flat_normal(p, q.event_shape)
-    if closed_form(type(q), type(p)) is None:
-        log_q, log_p = weight.log_prob(weight.value), prior.log_prob(weight.value)
-        return ops.sum(log_q) - ops.sum(log_p)
-    return ops.sum(kl_divergence(q, p))
 
 
 def as_dtype(distribution, dtype):

@@ -128,7 +128,7 @@ def test_the_log_density_of_a_draw_is_that_of_the_multivariate_normal(name):
     mean, covariance = ROWS[name].moments(numbers)
     x = np.random.default_rng(1).normal(size=(4, 3, 2)).astype("float32")
     expected = stats.multivariate_normal(mean, covariance).logpdf(x.reshape(4, 6))
-    log_prob = run(lambda x: weight.distribution.log_prob(x), x)
+    log_prob = run(lambda x: weight.posterior.log_prob(x), x)
     np.testing.assert_allclose(log_prob, expected, rtol=1e-3)
 
 

@@ -127,7 +127,7 @@ def test_a_penalty_on_a_point_mass_is_the_log_density_of_its_prior(parameter):
     )
     layer = dense(kernel_initializer=posterior)
     weight = layer.random_weights["kernel"]
-    distribution = weight.distribution
+    distribution = weight.posterior
     expected = normal_kl(array(distribution.loc), array(distribution.scale)).sum()
     expected += 6 * (0.5 * np.log(2.0 * np.pi) + np.log(2.0) + 0.125)
     np.testing.assert_allclose(array(sum(layer.losses)), expected, rtol=1e-5)

@@ -9,7 +9,7 @@ from tests.layers.weights.table import array
 
 
 def kernel_distribution(posterior):
-    return dense(kernel_initializer=posterior).random_weights["kernel"].distribution
+    return dense(kernel_initializer=posterior).random_weights["kernel"].posterior
 
 
 def test_the_standard_deviation_starts_at_softplus_of_minus_three():
@@ -37,7 +37,7 @@ def test_a_fixed_standard_deviation_is_no_variable_and_stays():
     posterior = initializers.TrainableNormalFixedStddev(stddev=0.25)
     layer = dense(kernel_initializer=posterior)
     layer.kernel.assign(np.ones((3, 2)))
-    distribution = layer.random_weights["kernel"].distribution
+    distribution = layer.random_weights["kernel"].posterior
     np.testing.assert_array_equal(array(distribution.scale), np.full((3, 2), 0.25))
     np.testing.assert_array_equal(array(distribution.loc), np.ones((3, 2)))
 

@@ -119,9 +119,9 @@ def test_a_file_keeps_it(name, tmp_path):
     model = dense_model(kernel_initializer=ROWS[name].make())
     loaded = assert_saves_and_loads(model, tmp_path / "model.keras")
     old, new = (m.layers[-1].random_weights["kernel"] for m in (model, loaded))
-    assert type(old.distribution) is type(new.distribution)
+    assert type(old.posterior) is type(new.posterior)
     np.testing.assert_array_equal(
-        *run(lambda: [w.distribution.sample(seed=1) for w in (old, new)])
+        *run(lambda: [w.posterior.sample(seed=1) for w in (old, new)])
     )
 
 
@@ -134,7 +134,7 @@ def test_draws_have_its_distribution(name):
     """
     weight, numbers = randomized(ROWS[name])
     reference = ROWS[name].reference(numbers)
-    samples = run(lambda: weight.distribution.sample(DRAWS, seed=1))
+    samples = run(lambda: weight.posterior.sample(DRAWS, seed=1))
     assert samples.shape == (DRAWS, *SHAPE)
     assert_distributed_as(samples, reference.cdf, detect=0.04)
 
@@ -148,7 +148,7 @@ def test_draws_have_its_mean_and_covariance(name):
     """
     weight, numbers = randomized(ROWS[name])
     mean, covariance = ROWS[name].moments(numbers)
-    samples = run(lambda: weight.distribution.sample(DRAWS, seed=1))
+    samples = run(lambda: weight.posterior.sample(DRAWS, seed=1))
     samples = samples.reshape(DRAWS, SIZE)
     if name == "TrainableDeterministic":
         np.testing.assert_array_equal(samples, np.tile(mean, (DRAWS, 1)))
@@ -167,13 +167,13 @@ def test_its_mean_is_that_of_the_reference_or_missing(name):
     weight, numbers = randomized(row)
     if not row.has_mean:
         with pytest.raises(NotImplementedError, match="mean"):
-            weight.distribution.mean()
+            weight.posterior.mean()
         return
     if row.moments is None:
         expected = np.broadcast_to(row.reference(numbers).mean(), SHAPE)
     else:
         expected = row.moments(numbers)[0].reshape(SHAPE)
-    np.testing.assert_allclose(array(weight.distribution.mean()), expected, rtol=1e-5)
+    np.testing.assert_allclose(array(weight.posterior.mean()), expected, rtol=1e-5)
 
 
 @every_posterior
@@ -184,10 +184,10 @@ def test_one_instance_given_to_two_layers_shares_nothing(name):
         dense(kernel_initializer=posterior).random_weights["kernel"] for _ in range(2)
     )
     assert not np.any(array(first.location) == array(second.location))
-    before = run(lambda: second.distribution.sample(seed=1))
+    before = run(lambda: second.posterior.sample(seed=1))
     for variable in first.variables.values():
         variable.assign(ops.zeros(variable.shape))
-    after = run(lambda: second.distribution.sample(seed=1))
+    after = run(lambda: second.posterior.sample(seed=1))
     np.testing.assert_array_equal(after, before)
 
 
@@ -198,7 +198,7 @@ def test_kernel_and_bias_of_one_layer_have_their_own(name):
     names = [weight.name for weight in layer.trainable_weights]
     of_bias = [key.replace("kernel", "bias") for key in ROWS[name].variables]
     assert names == [*ROWS[name].variables, *of_bias]
-    assert layer.random_weights["bias"].distribution.shape() == (2,)
+    assert layer.random_weights["bias"].posterior.shape() == (2,)
 
 
 @every_posterior

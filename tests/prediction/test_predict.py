@@ -354,7 +354,7 @@ def test_a_compiled_model_that_was_trained_predicts():
     model.compile("sgd", bl.losses.NegativeLogLikelihood())
     model.fit(X, X[:, :1], verbose=0)
     prediction = predict(model, store_samples=False)
-    weight = model.layers[0].random_weights["kernel"].distribution
+    weight = model.layers[0].random_weights["kernel"].posterior
     # Six draws: 6 standard errors.
     error = np.abs(prediction.mean - X @ array(weight.mean())[:, :1])
     stddev = np.sqrt(X**2 @ array(weight.variance())[:, :1])

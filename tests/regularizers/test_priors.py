@@ -155,7 +155,7 @@ def test_a_file_keeps_it(name, tmp_path):
 
     def penalties():
         return [
-            weight.regularizer(bl.RandomVariable(weight.distribution, seed=1))
+            weight.regularizer(bl.RandomVariable(weight.posterior, seed=1))
             for weight in weights
         ]
 
@@ -191,7 +191,7 @@ def test_a_prior_that_broadcasts_to_the_weight_counts_for_each_element():
     for shape in ((), (2,), (3, 1)):
         prior = distributions.Normal(np.zeros(shape), np.ones(shape))
         penalty = regularizers.KLDivergence(prior)
-        weight = bl.RandomVariable(layer.random_weights["kernel"].distribution)
+        weight = bl.RandomVariable(layer.random_weights["kernel"].posterior)
         np.testing.assert_allclose(array(penalty(weight)), expected, rtol=1e-6)
 
 
@@ -220,7 +220,7 @@ def test_a_function_of_the_random_variable_is_a_penalty():
         return ops.sum(ops.square(weight.mean())) + ops.sum(weight.variance())
 
     layer = dense(kernel_regularizer=penalty, kl_scale=0.5)
-    distribution = layer.random_weights["kernel"].distribution
+    distribution = layer.random_weights["kernel"].posterior
     expected = np.square(array(distribution.loc)) + np.square(array(distribution.scale))
     np.testing.assert_allclose(array(layer.losses[0]), 0.5 * expected.sum(), rtol=1e-5)
     assert isinstance(received[0], bl.RandomVariable)

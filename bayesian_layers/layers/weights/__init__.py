@@ -17,12 +17,15 @@ from bayesian_layers.layers.weights.flipout import (
     DepthwiseConv1DFlipout,
     DepthwiseConv2DFlipout,
     EinsumDenseFlipout,
+    Flipout,
 )
+from bayesian_layers.layers.weights.linear_estimator import KernelEstimator
 from bayesian_layers.layers.weights.local_reparameterization import (
     Conv1DLocalReparameterization,
     Conv2DLocalReparameterization,
     Conv3DLocalReparameterization,
     DenseLocalReparameterization,
+    LocalReparameterization,
 )
 from bayesian_layers.layers.weights.recurrent import (
     GRUFlipout,
@@ -52,12 +55,15 @@ from bayesian_layers.layers.weights.reparameterization import (
     DepthwiseConv2DReparameterization,
     EinsumDenseReparameterization,
     EmbeddingReparameterization,
+    Reparameterization,
     SeparableConv1DReparameterization,
     SeparableConv2DReparameterization,
 )
+from bayesian_layers.layers.weights.twins import twin_of
 from bayesian_layers.layers.weights.variational_dropout import (
     Conv2DVariationalDropout,
     DenseVariationalDropout,
+    VariationalDropout,
 )
 
 __all__ = [
@@ -88,22 +94,28 @@ __all__ = [
     "EinsumDenseFlipout",
     "EinsumDenseReparameterization",
     "EmbeddingReparameterization",
+    "Flipout",
     "GRUCellFlipout",
     "GRUCellReparameterization",
     "GRUFlipout",
     "GRUReparameterization",
     "GroupedQueryAttentionFlipout",
     "GroupedQueryAttentionReparameterization",
+    "KernelEstimator",
     "LSTMCellFlipout",
     "LSTMCellReparameterization",
     "LSTMFlipout",
     "LSTMReparameterization",
+    "LocalReparameterization",
     "MultiHeadAttentionFlipout",
     "MultiHeadAttentionReparameterization",
+    "Reparameterization",
     "SeparableConv1DReparameterization",
     "SeparableConv2DReparameterization",
     "SimpleRNNCellFlipout",
     "SimpleRNNCellReparameterization",
     "SimpleRNNFlipout",
     "SimpleRNNReparameterization",
+    "VariationalDropout",
+    "twin_of",
 ]

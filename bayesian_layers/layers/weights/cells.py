@@ -2,22 +2,16 @@
 
 from keras import ops
 
-from bayesian_layers.distributions import noise
+from bayesian_layers import keras_contact, seeds
 from bayesian_layers.initializers import Posterior, as_posterior
-from bayesian_layers.layers.weights.random_signs import RandomSigns
-from bayesian_layers.layers.weights.random_weights import RandomWeights
-from bayesian_layers.layers.weights.reading import reading
-from bayesian_layers.layers.weights.sequence import (
-    Held,
-    SequenceSeed,
-    handlers,
-    model_call,
-)
-from bayesian_layers.trace import is_tracing
+from bayesian_layers.layers.weights.sequence import Held
+from bayesian_layers.random_weights import RandomWeights
+from bayesian_layers.random_weights.substitution import call_with
+from bayesian_layers.trace import innermost_block
 
 
 class RandomCell(RandomWeights):
-    """Base of the cells: draws once for each sequence, whoever runs the loop.
+    """Stands before an estimator and a cell: draws once for each sequence.
 
     A Keras `RNN` asks its cell for the dropout mask before the loop: then the weights
     are drawn and held until it asks to reset the mask. In a loop written by hand
@@ -25,18 +19,19 @@ class RandomCell(RandomWeights):
     the same weights again, so that no tensor is kept. Under handlers, which see each
     weight once, the draw is held until the block of the handler ends.
 
-    A subclass writes `draw_sequence(inputs, seed)`, what is drawn for a sequence given
-    the inputs of a step, and `step(sequence, inputs, states, training)`.
+    Keras computes the products of a step, x @ kernel and h @ recurrent_kernel. Where
+    the estimator has a deviation from these (see `KernelEstimator`), it is added to the
+    bias, which Keras adds to the same gates.
     """
 
     known_weights = ()
     kernels = ("kernel", "recurrent_kernel")
 
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
+    def __init__(self, *, seed=None, **kwargs):
+        super().__init__(seed=seed, **kwargs)
         self._held = Held()
-        _, seed = noise.split(self.seed, 2)
-        self.sequence_seed = SequenceSeed(seed)
+        _, second = seeds.split(seed, 2)
+        self.sequence_seed = seeds.SequenceSeed(second)
 
     def add_weight(self, shape=None, initializer=None, *, name=None, **kwargs):
         """Adds a weight; the bias of an LSTM has a mean of one at the forget gate."""
@@ -67,14 +62,15 @@ class RandomCell(RandomWeights):
 
     def get_dropout_mask(self, step_input):
         """Returns the dropout mask; asked from outside of a step, draws the weights."""
-        if not self.is_under_way():
+        if not self._is_substituted:
             self._begin_sequence()
-            self._held.hold(model_call(), self._draw_sequence(step_input))
+            sequence = self._draw_sequence(step_input)
+            self._held.hold(keras_contact.model_call(), sequence)
         return super().get_dropout_mask(step_input)
 
     def reset_dropout_mask(self):
         """Ends a sequence."""
-        self._held.release(model_call(), handlers())
+        self._held.release(keras_contact.model_call(), innermost_block())
         super().reset_dropout_mask()
 
     def _begin_sequence(self):
@@ -82,137 +78,93 @@ class RandomCell(RandomWeights):
         self.reset_recurrent_dropout_mask()
         self.sequence_seed.renew(self.draw_seed_generator)
 
-    def _draw_sequence(self, inputs):
-        seed = self.sequence_seed.replay(stream=int(self._runs_backward()))
-        return self.draw_sequence(inputs, seed)
-
-    def _runs_backward(self):
-        """Whether the cell is in the second direction of a `Bidirectional`.
-
-        That is made from the config of the first, with its seed: the name alone tells
-        them apart.
-        """
-        names = reversed(self.path.split("/"))
-        directions = [n for n in names if n.startswith(("forward_", "backward_"))]
-        return bool(directions) and directions[0].startswith("backward_")
-
-    def get_build_config(self):
-        """Returns `None`: when loaded, the cell is built by the `RNN` that it is in.
-
-        Built before that it would not be under the path of the `RNN`, by which
-        handlers and directions tell it from others.
-        """
-        return None
-
     def _sequence(self, inputs):
-        held = self._held.get(model_call(), handlers())
+        held = self._held.get(keras_contact.model_call(), innermost_block())
         if held is None:
             held = self._draw_sequence(inputs)
-            self._held.hold(handlers(), held)
+            self._held.hold(innermost_block(), held)
         return held
 
-    def check_called(self):
-        """Raises nothing: an `RNN` has the weights drawn before it calls the cell."""
+    def _draw_sequence(self, inputs):
+        """What is drawn for a sequence, given the inputs of a step.
 
-    def call(self, inputs, states, training=False):  # noqa: FBT002 (Keras' signature)
-        """Returns the outputs and the next states of one step."""
-        return self.step(self._sequence(inputs), inputs, states, training)
-
-    def keras_step(self, inputs, states, *, training, **values):
-        """Keras' own `call`, with attributes of the cell read as `values`."""
-        with reading(self, **values):
-            return super().call(inputs, states, training=training)
-
-
-class CellReparameterization(RandomCell):
-    """Draws the weights once for each sequence, for all examples of the batch."""
-
-    def draw_sequence(self, inputs, seed):
-        """Returns the weights."""
-        return self.draw(seed)
-
-    def step(self, sequence, inputs, states, training):
-        """Returns the outputs and the next states of one step."""
-        return self.keras_step(inputs, states, training=training, **sequence)
-
-
-class CellFlipout(RandomSigns, RandomCell):
-    """Draws the weights once for each sequence; signs tell the examples apart.
-
-    Both products of a step, x @ kernel and h @ recurrent_kernel, are those of
-    Flipout: x_n @ mean + ((x_n * s_n) @ noise) * t_n, with signs that stay over the
-    sequence. Keras computes the first term; the second differs between examples and is
-    added to the bias, which Keras adds to the same gates.
-    """
-
-    def draw_sequence(self, inputs, seed):
-        """Returns the draws of the kernels and their signs, and the bias."""
-        if is_tracing():
-            return self.draw(seed)
-        self._refuse_time_distributed()
-        batch = ops.shape(inputs)[0]
-        sequence = {"bias": self.bias}
-        for name, weight in self.random_weights.items():
-            if name == "bias":
-                sequence[name] = self.to_compute_dtype(weight.draw(seed=seed))
-                continue
-            distribution = weight.distribution
-            deviation = weight.draw(distribution, seed) - distribution.loc
+        Returns:
+            The values of attributes for `call_with`, and what the estimator draws for
+            the deviations of its kernels, by their names.
+        """
+        # Both directions of a `Bidirectional` have the seed of the first.
+        stream = int(keras_contact.in_backward_direction())
+        seed = self.sequence_seed.replay(stream)
+        estimated = {}
+        if hasattr(self, "estimated_kernels"):
+            estimated = self.estimated_kernels()
+        values = self.draw_weights(seed, set(self.random_weights) - set(estimated))
+        drawn = {}
+        for name, weight in estimated.items():
+            posterior = weight.posterior
             rows, columns = weight.location.shape
-            sequence[name] = self.to_compute_dtype(distribution.loc)
-            sequence[f"{name}_flips"] = (
-                self.to_compute_dtype(deviation),
-                self.signs((batch, rows), self.compute_dtype, seed),
-                self.signs((batch, columns), self.compute_dtype, seed),
+            batch = ops.shape(inputs)[0]
+            values[weight.attribute] = ops.cast(posterior.loc, self.compute_dtype)
+            drawn[name] = self.begin(
+                weight, posterior, (batch, rows), (batch, columns), seed
             )
-        return sequence
+        return values, drawn
 
-    def step(self, sequence, inputs, states, training):
+    # A step.
+
+    def estimate(self, call, inputs, states, training=False):  # noqa: FBT002 (Keras')
         """Returns the outputs and the next states of one step."""
-        flips = [sequence.get(f"{name}_flips") for name in self.kernels]
-        values = {k: v for k, v in sequence.items() if not k.endswith("_flips")}
-        if flips == [None, None]:
-            return self.keras_step(inputs, states, training=training, **values)
-        nested = isinstance(states, (list, tuple))
-        state, *carries = states if nested else [states]
-        masks = [None, None]
+        values, drawn = self._sequence(inputs)
+        if not drawn:
+            kwargs = {"training": training}
+            return call_with(self, call, (inputs, states), kwargs, values)
+        is_nested = isinstance(states, (list, tuple))
+        state, *carries = states if is_nested else [states]
+        masks = {}
         if training:
-            masks[0] = self.get_dropout_mask(inputs)
-            masks[1] = self.get_recurrent_dropout_mask(state)
-        inputs, from_inputs = self._product(inputs, "kernel", masks[0], sequence)
-        state, from_state = self._product(state, "recurrent_kernel", masks[1], sequence)
-        values["bias"] = self.add_to_bias(values["bias"], from_inputs, from_state)
-        states = [state, *carries] if nested else state
-        # The masks are applied: the first implementation is for those of each gate.
-        values.update(use_bias=True, implementation=2)
-        return self.keras_step(inputs, states, training=False, **values)
+            masks["kernel"] = super().get_dropout_mask(inputs)
+            masks["recurrent_kernel"] = self.get_recurrent_dropout_mask(state)
+        inputs, from_inputs = self._product(inputs, "kernel", masks, values, drawn)
+        state, from_state = self._product(
+            state, "recurrent_kernel", masks, values, drawn
+        )
+        bias = self.add_to_bias(values.get("bias", self.bias), from_inputs, from_state)
+        values = {**values, "bias": bias, "use_bias": True}
+        if "implementation" in vars(self):
+            # The masks are applied: the first implementation is for those of each gate.
+            values["implementation"] = 2
+        states = [state, *carries] if is_nested else state
+        return call_with(self, call, (inputs, states), {"training": False}, values)
 
-    def _product(self, x, name, mask, sequence):
-        """Returns what Keras is to multiply by the mean, and what is to be added.
+    def _product(self, x, name, masks, values, drawn):
+        """Returns what Keras is to multiply by the location, and what is to be added.
 
         One mask for all gates is applied to x. With one mask for each gate x stays,
-        and (x * mask - x) @ mean is added for each gate.
+        and (x * mask - x) @ location is added for each gate.
         """
-        deviation, signs_in, signs_out = sequence.get(f"{name}_flips") or [None] * 3
+        mask = masks.get(name)
         if mask is not None and not isinstance(mask, list):
             x, mask = x * mask, None
         if mask is None:
-            if deviation is None:
+            if name not in drawn:
                 return x, 0.0
-            return x, ops.matmul(x * signs_in, deviation) * signs_out
-        mean = sequence.get(name)
-        if mean is None:
-            mean = self.to_compute_dtype(getattr(self, name))
-        added = _product_of_gates([x * (m - 1.0) for m in mask], mean)
-        if deviation is not None:
-            flipped = [x * m * signs_in for m in mask]
-            added = added + _product_of_gates(flipped, deviation) * signs_out
+            return x, self.deviation(drawn[name], x, ops.matmul)
+        location = values.get(name)
+        if location is None:
+            location = ops.cast(getattr(self, name), self.compute_dtype)
+        added = _product_of_gates([x * (m - 1.0) for m in mask], location)
+        if name in drawn:
+            added = added + self.deviation(
+                drawn[name],
+                x,
+                lambda x, noise: _product_of_gates([x * m for m in mask], noise),
+            )
         return x, added
 
     def add_to_bias(self, bias, from_inputs, from_state):
         """Returns the bias of each example, in the form that Keras' `call` takes."""
         added = from_inputs + from_state
-        return added if bias is None else added + self.to_compute_dtype(bias)
+        return added if bias is None else added + ops.cast(bias, added.dtype)
 
 
 def _product_of_gates(inputs, kernel):

@@ -3,7 +3,6 @@
 import keras
 
 from bayesian_layers.initializers import Posterior
-from bayesian_layers.layers.weights.reading import reading
 
 
 class EinsumFans:
@@ -24,11 +23,13 @@ class EinsumFans:
             super().build(input_shape)
             return
         location = posterior.parameters()[posterior.location].initializer
-        self._kernel_posterior = posterior
-        if not isinstance(location, keras.initializers.VarianceScaling):
-            location = posterior
-        with reading(self, kernel_initializer=location):
+        if isinstance(location, keras.initializers.VarianceScaling):
+            self._kernel_posterior = posterior
+            self.kernel_initializer = location
+        try:
             super().build(input_shape)
+        finally:
+            self.kernel_initializer = posterior
 
     def add_weight(self, shape=None, initializer=None, *, name=None, **kwargs):
         """Adds a weight; the kernel gets the posterior that was set aside."""

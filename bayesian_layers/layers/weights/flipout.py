@@ -3,13 +3,13 @@
 import keras
 from keras import ops
 
-from bayesian_layers.layers.register import register
+from bayesian_layers.distributions import Cauchy, Laplace, Logistic, Normal
 from bayesian_layers.layers.weights.einsum_dense import EinsumFans, feature_axes
-from bayesian_layers.layers.weights.linear_estimator import LinearEstimator
-from bayesian_layers.layers.weights.random_signs import RandomSigns
+from bayesian_layers.layers.weights.linear_estimator import KernelEstimator
+from bayesian_layers.layers.weights.twins import twin
 
 
-class Flipout(RandomSigns, LinearEstimator):
+class Flipout(KernelEstimator):
     """Decorrelates the draws of a batch by random signs.
 
     f(x_n) = activation(x_n @ mean + ((x_n * s_n) @ noise) * t_n + bias), with one draw
@@ -19,21 +19,44 @@ class Flipout(RandomSigns, LinearEstimator):
     elements, the noise times the signs s_n and t_n has the distribution of the noise:
     each example sees a draw of the kernel, and no two the same.
 
+    It stands before a Keras layer, one of Keras or your own, in the bases of a class.
+
+    Example:
+    >>> class MyDense(keras.Layer):
+    ...     def build(self, input_shape):
+    ...         self.kernel = self.add_weight((input_shape[-1], 4), name="kernel")
+    ...     def call(self, inputs):
+    ...         return inputs @ self.kernel
+    >>> class MyDenseFlipout(bl.layers.Flipout, MyDense):
+    ...     pass
+    >>> layer = MyDenseFlipout()
+    >>> ops.shape(layer(np.ones((8, 3))))
+    (8, 4)
+    >>> list(layer.random_weights)
+    ['kernel']
+
     Reference: Wen et al. (2018), Flipout: efficient pseudo-independent weight
     perturbations on mini-batches.
     """
 
-    def estimate(self, inputs, kernel, bias):
-        """Returns the pre-activations."""
-        distribution = kernel.distribution
-        noise = kernel.draw(distribution) - distribution.loc
-        input_axes, output_axes, example_axis = self.feature_axes(len(inputs.shape))
-        outputs = self.affine(inputs, distribution.loc, bias)
-        flipped = inputs * self._signs(inputs, {0, *input_axes})
-        perturbation = self.affine(flipped, noise, lora_enabled=False)
-        return outputs + perturbation * self._signs(
-            outputs, {example_axis, *output_axes}
+    is_estimator = True
+    posteriors = (Normal, Cauchy, Laplace, Logistic)
+    requirement = "independent elements that are symmetric around their location"
+
+    def begin(self, kernel, posterior, input_shape, output_shape, seed):
+        """Returns the noise of the kernel, and the signs of inputs and outputs."""
+        noise = kernel.draw(posterior, seed) - posterior.loc
+        input_axes, output_axes, example_axis = self.feature_axes(len(input_shape))
+        return (
+            ops.cast(noise, self.compute_dtype),
+            self._signs(input_shape, {0, *input_axes}, seed),
+            self._signs(output_shape, {example_axis, *output_axes}, seed),
         )
+
+    def deviation(self, drawn, inputs, product):
+        """Returns the product with the noise, seen through the signs."""
+        noise, input_signs, output_signs = drawn
+        return product(inputs * input_signs, noise) * output_signs
 
     def feature_axes(self, rank):
         """The axes of inputs and of outputs with channels, and that of the examples."""
@@ -41,31 +64,19 @@ class Flipout(RandomSigns, LinearEstimator):
         channel = 1 if channels_first else rank - 1
         return {channel}, {channel}, 0
 
-    def _signs(self, x, axes):
-        """Returns signs, independent along some axes of x, shared along the others."""
-        shape = [size if i in axes else 1 for i, size in enumerate(ops.shape(x))]
-        return self.signs(shape, x.dtype, self.draw_seed_generator)
+    def _signs(self, shape, axes, seed):
+        """Returns fair signs, independent along some axes, shared along the others."""
+        shape = [size if axis in axes else 1 for axis, size in enumerate(shape)]
+        one = ops.ones((), dtype=self.compute_dtype)
+        return ops.where(keras.random.uniform(shape, seed=seed) < 0.5, -one, one)
 
 
-@register
+@twin
 class DenseFlipout(Flipout, keras.layers.Dense):
     """`keras.layers.Dense` with a distribution over its kernel, drawn by Flipout.
 
     Each example of a batch sees a draw of the kernel of its own; see the formula at
     `Flipout`. Costs two products with a kernel instead of one.
-
-    Args:
-        units: As in `keras.layers.Dense`, like all arguments that follow here and are
-            not listed.
-        kernel_initializer: The distribution over the kernel: one with independent
-            elements that are symmetric around their location. Defaults to
-            `"trainable_normal"`. With an initializer of Keras the kernel is not
-            random.
-        kernel_regularizer: The penalty on it. Defaults to `"normal_kl_divergence"`.
-        bias_initializer: `"trainable_normal"` makes the bias random too, with one draw
-            for the batch.
-        seed: Integer seed of the draws. Defaults to a random one.
-        kl_scale: Number that multiplies the penalties; see `bl.scale_kl`.
 
     Example:
     >>> layer = bl.layers.DenseFlipout(4, activation="relu")
@@ -74,13 +85,12 @@ class DenseFlipout(Flipout, keras.layers.Dense):
     """
 
 
-@register
+@twin
 class EinsumDenseFlipout(EinsumFans, Flipout, keras.layers.EinsumDense):
     """`keras.layers.EinsumDense` with a distribution over its kernel, by Flipout.
 
     The first axis of the inputs has to count the examples, and the outputs have to
-    keep it. Arguments as in `keras.layers.EinsumDense`; defaults, `seed` and
-    `kl_scale` as in `DenseFlipout`.
+    keep it.
 
     Example:
     >>> layer = bl.layers.EinsumDenseFlipout("abc,cd->abd", (None, 4))
@@ -93,12 +103,9 @@ class EinsumDenseFlipout(EinsumFans, Flipout, keras.layers.EinsumDense):
         return feature_axes(self.equation, rank)
 
 
-@register
+@twin
 class Conv1DFlipout(Flipout, keras.layers.Conv1D):
     """`keras.layers.Conv1D` with a distribution over its kernel, drawn by Flipout.
-
-    Arguments as in `keras.layers.Conv1D`; defaults, `seed` and `kl_scale` as in
-    `DenseFlipout`.
 
     Example:
     >>> layer = bl.layers.Conv1DFlipout(4, 3, padding="causal")
@@ -107,12 +114,9 @@ class Conv1DFlipout(Flipout, keras.layers.Conv1D):
     """
 
 
-@register
+@twin
 class Conv2DFlipout(Flipout, keras.layers.Conv2D):
     """`keras.layers.Conv2D` with a distribution over its kernel, drawn by Flipout.
-
-    Arguments as in `keras.layers.Conv2D`; defaults, `seed` and `kl_scale` as in
-    `DenseFlipout`.
 
     Example:
     >>> layer = bl.layers.Conv2DFlipout(4, 3, padding="same")
@@ -121,12 +125,9 @@ class Conv2DFlipout(Flipout, keras.layers.Conv2D):
     """
 
 
-@register
+@twin
 class Conv3DFlipout(Flipout, keras.layers.Conv3D):
     """`keras.layers.Conv3D` with a distribution over its kernel, drawn by Flipout.
-
-    Arguments as in `keras.layers.Conv3D`; defaults, `seed` and `kl_scale` as in
-    `DenseFlipout`.
 
     Example:
     >>> layer = bl.layers.Conv3DFlipout(4, 2)
@@ -135,12 +136,9 @@ class Conv3DFlipout(Flipout, keras.layers.Conv3D):
     """
 
 
-@register
+@twin
 class Conv1DTransposeFlipout(Flipout, keras.layers.Conv1DTranspose):
     """`keras.layers.Conv1DTranspose` with a distribution over its kernel, by Flipout.
-
-    Arguments as in `keras.layers.Conv1DTranspose`; defaults, `seed` and `kl_scale` as
-    in `DenseFlipout`.
 
     Example:
     >>> layer = bl.layers.Conv1DTransposeFlipout(4, 2, strides=2)
@@ -149,12 +147,9 @@ class Conv1DTransposeFlipout(Flipout, keras.layers.Conv1DTranspose):
     """
 
 
-@register
+@twin
 class Conv2DTransposeFlipout(Flipout, keras.layers.Conv2DTranspose):
     """`keras.layers.Conv2DTranspose` with a distribution over its kernel, by Flipout.
-
-    Arguments as in `keras.layers.Conv2DTranspose`; defaults, `seed` and `kl_scale` as
-    in `DenseFlipout`.
 
     Example:
     >>> layer = bl.layers.Conv2DTransposeFlipout(4, 2, strides=2)
@@ -163,12 +158,9 @@ class Conv2DTransposeFlipout(Flipout, keras.layers.Conv2DTranspose):
     """
 
 
-@register
+@twin
 class Conv3DTransposeFlipout(Flipout, keras.layers.Conv3DTranspose):
     """`keras.layers.Conv3DTranspose` with a distribution over its kernel, by Flipout.
-
-    Arguments as in `keras.layers.Conv3DTranspose`; defaults, `seed` and `kl_scale` as
-    in `DenseFlipout`.
 
     Example:
     >>> layer = bl.layers.Conv3DTransposeFlipout(4, 2, strides=2)
@@ -177,13 +169,9 @@ class Conv3DTransposeFlipout(Flipout, keras.layers.Conv3DTranspose):
     """
 
 
-@register
+@twin
 class DepthwiseConv1DFlipout(Flipout, keras.layers.DepthwiseConv1D):
     """`keras.layers.DepthwiseConv1D` with a distribution over its kernel, by Flipout.
-
-    Arguments as in `keras.layers.DepthwiseConv1D`, with `depthwise_initializer` and
-    `depthwise_regularizer` in place of the kernel's; defaults, `seed` and `kl_scale`
-    as in `DenseFlipout`.
 
     Example:
     >>> layer = bl.layers.DepthwiseConv1DFlipout(3, depth_multiplier=2)
@@ -192,13 +180,9 @@ class DepthwiseConv1DFlipout(Flipout, keras.layers.DepthwiseConv1D):
     """
 
 
-@register
+@twin
 class DepthwiseConv2DFlipout(Flipout, keras.layers.DepthwiseConv2D):
     """`keras.layers.DepthwiseConv2D` with a distribution over its kernel, by Flipout.
-
-    Arguments as in `keras.layers.DepthwiseConv2D`, with `depthwise_initializer` and
-    `depthwise_regularizer` in place of the kernel's; defaults, `seed` and `kl_scale`
-    as in `DenseFlipout`.
 
     Example:
     >>> layer = bl.layers.DepthwiseConv2DFlipout(3)

@@ -4,11 +4,11 @@ import keras
 from keras import ops
 
 from bayesian_layers.distributions import Normal
-from bayesian_layers.layers.register import register
-from bayesian_layers.layers.weights.linear_estimator import LinearEstimator
+from bayesian_layers.layers.weights.linear_estimator import KernelEstimator
+from bayesian_layers.layers.weights.twins import twin
 
 
-class LocalReparameterization(LinearEstimator):
+class LocalReparameterization(KernelEstimator):
     """Draws the pre-activations, which are normal if the kernel is.
 
     f(x) = activation(x @ mean + bias + sqrt(x**2 @ variance) * z), with standard
@@ -24,42 +24,30 @@ class LocalReparameterization(LinearEstimator):
     reparameterization trick.
     """
 
+    is_estimator = True
     posteriors = (Normal,)
     requirement = "a normal distribution with independent elements"
 
-    def estimate(self, inputs, kernel, bias):
-        """Returns the pre-activations."""
-        distribution = kernel.distribution
-        mean = self.affine(inputs, distribution.loc, bias)
-        variance = self.affine(
-            ops.square(inputs), ops.square(distribution.scale), lora_enabled=False
-        )
+    def begin(self, kernel, posterior, input_shape, output_shape, seed):
+        """Returns the variance of the kernel, and standard normal noise."""
+        noise = keras.random.normal(output_shape, dtype=posterior.dtype, seed=seed)
+        return ops.square(posterior.scale), noise
+
+    def deviation(self, drawn, inputs, product):
+        """Returns the noise times the standard deviation of the product."""
+        variance, noise = drawn
+        # In the dtype of the distribution: in half precision squares leave its range.
+        variance = product(ops.square(ops.cast(inputs, noise.dtype)), variance)
         # The square root has no derivative at 0, where there is no noise anyway.
-        stddev = ops.sqrt(ops.maximum(ops.cast(variance, distribution.dtype), 1e-30))
-        noise = keras.random.normal(
-            ops.shape(mean), dtype=distribution.dtype, seed=self.draw_seed_generator
-        )
-        return mean + self.to_compute_dtype(stddev * noise)
+        return ops.sqrt(ops.maximum(variance, 1e-30)) * noise
 
 
-@register
+@twin
 class DenseLocalReparameterization(LocalReparameterization, keras.layers.Dense):
     """`keras.layers.Dense` whose pre-activations are drawn.
 
     f(x) = activation(x @ mean + bias + sqrt(x**2 @ variance) * z). Exact for inputs of
     rank two; for higher ranks positions are drawn independently, an approximation.
-
-    Args:
-        units: As in `keras.layers.Dense`, like all arguments that follow here and are
-            not listed.
-        kernel_initializer: The distribution over the kernel: a normal one with
-            independent elements. Defaults to `"trainable_normal"`. With an
-            initializer of Keras the kernel is not random.
-        kernel_regularizer: The penalty on it. Defaults to `"normal_kl_divergence"`.
-        bias_initializer: `"trainable_normal"` makes the bias random too, with one draw
-            for the batch.
-        seed: Integer seed of the draws. Defaults to a random one.
-        kl_scale: Number that multiplies the penalties; see `bl.scale_kl`.
 
     Example:
     >>> layer = bl.layers.DenseLocalReparameterization(4, activation="relu")
@@ -68,13 +56,11 @@ class DenseLocalReparameterization(LocalReparameterization, keras.layers.Dense):
     """
 
 
-@register
+@twin
 class Conv1DLocalReparameterization(LocalReparameterization, keras.layers.Conv1D):
     """`keras.layers.Conv1D` whose pre-activations are drawn.
 
-    Positions are drawn independently, an approximation. Arguments as in
-    `keras.layers.Conv1D`; defaults, `seed` and `kl_scale` as in
-    `DenseLocalReparameterization`.
+    Positions are drawn independently, an approximation.
 
     Example:
     >>> layer = bl.layers.Conv1DLocalReparameterization(4, 3, padding="causal")
@@ -83,13 +69,11 @@ class Conv1DLocalReparameterization(LocalReparameterization, keras.layers.Conv1D
     """
 
 
-@register
+@twin
 class Conv2DLocalReparameterization(LocalReparameterization, keras.layers.Conv2D):
     """`keras.layers.Conv2D` whose pre-activations are drawn.
 
-    Positions are drawn independently, an approximation. Arguments as in
-    `keras.layers.Conv2D`; defaults, `seed` and `kl_scale` as in
-    `DenseLocalReparameterization`.
+    Positions are drawn independently, an approximation.
 
     Example:
     >>> layer = bl.layers.Conv2DLocalReparameterization(4, 3, padding="same")
@@ -98,13 +82,11 @@ class Conv2DLocalReparameterization(LocalReparameterization, keras.layers.Conv2D
     """
 
 
-@register
+@twin
 class Conv3DLocalReparameterization(LocalReparameterization, keras.layers.Conv3D):
     """`keras.layers.Conv3D` whose pre-activations are drawn.
 
-    Positions are drawn independently, an approximation. Arguments as in
-    `keras.layers.Conv3D`; defaults, `seed` and `kl_scale` as in
-    `DenseLocalReparameterization`.
+    Positions are drawn independently, an approximation.
 
     Example:
     >>> layer = bl.layers.Conv3DLocalReparameterization(4, 2)

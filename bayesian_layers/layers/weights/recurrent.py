@@ -2,16 +2,10 @@
 
 import keras
 
-from bayesian_layers.layers.register import register
 from bayesian_layers.layers.weights.composite import Composite
-from bayesian_layers.layers.weights.recurrent_cells import (
-    GRUCellFlipout,
-    GRUCellReparameterization,
-    LSTMCellFlipout,
-    LSTMCellReparameterization,
-    SimpleRNNCellFlipout,
-    SimpleRNNCellReparameterization,
-)
+from bayesian_layers.layers.weights.flipout import Flipout
+from bayesian_layers.layers.weights.reparameterization import Reparameterization
+from bayesian_layers.layers.weights.twins import twin
 
 
 class RandomRNN(Composite):
@@ -19,24 +13,24 @@ class RandomRNN(Composite):
 
     known_weights = ()
 
-    def _resolve(self, args, kwargs):
-        arguments = super()._resolve(args, kwargs)
+    @classmethod
+    def standardize_arguments(cls, arguments):
+        """Returns the arguments, with fused kernels off."""
         if "use_cudnn" in arguments:
             if arguments["use_cudnn"] is True:
                 raise ValueError(
-                    f"{type(self).__name__} cannot use fused kernels, which would not "
-                    "see the weights that are drawn. Received: use_cudnn=True"
+                    f"{cls.__name__} cannot use fused kernels, which would not see the "
+                    "weights that are drawn. Received: use_cudnn=True"
                 )
             arguments["use_cudnn"] = False
         return arguments
 
 
-@register
+@twin
 class SimpleRNNReparameterization(RandomRNN, keras.layers.SimpleRNN):
     """`keras.layers.SimpleRNN` with a distribution over its weights.
 
-    One draw for each sequence. Arguments as in `keras.layers.SimpleRNN`; defaults,
-    `seed` and `kl_scale` as in `LSTMCellReparameterization`.
+    One draw for each sequence.
 
     Example:
     >>> layer = bl.layers.SimpleRNNReparameterization(4)
@@ -44,15 +38,14 @@ class SimpleRNNReparameterization(RandomRNN, keras.layers.SimpleRNN):
     (8, 4)
     """
 
-    parts = {keras.layers.SimpleRNNCell: SimpleRNNCellReparameterization}
+    estimator = Reparameterization
 
 
-@register
+@twin
 class GRUReparameterization(RandomRNN, keras.layers.GRU):
     """`keras.layers.GRU` with a distribution over its weights.
 
-    One draw for each sequence. Arguments as in `keras.layers.GRU`, but for `use_cudnn`,
-    which is off; defaults, `seed` and `kl_scale` as in `LSTMCellReparameterization`.
+    One draw for each sequence.
 
     Example:
     >>> layer = bl.layers.GRUReparameterization(4)
@@ -60,16 +53,14 @@ class GRUReparameterization(RandomRNN, keras.layers.GRU):
     (8, 4)
     """
 
-    parts = {keras.layers.GRUCell: GRUCellReparameterization}
+    estimator = Reparameterization
 
 
-@register
+@twin
 class LSTMReparameterization(RandomRNN, keras.layers.LSTM):
     """`keras.layers.LSTM` with a distribution over its weights.
 
-    One draw for each sequence. Arguments as in `keras.layers.LSTM`, but for
-    `use_cudnn`, which is off; defaults, `seed` and `kl_scale` as in
-    `LSTMCellReparameterization`.
+    One draw for each sequence.
 
     Example:
     >>> layer = bl.layers.LSTMReparameterization(4, return_sequences=True)
@@ -77,15 +68,14 @@ class LSTMReparameterization(RandomRNN, keras.layers.LSTM):
     (8, 5, 4)
     """
 
-    parts = {keras.layers.LSTMCell: LSTMCellReparameterization}
+    estimator = Reparameterization
 
 
-@register
+@twin
 class SimpleRNNFlipout(RandomRNN, keras.layers.SimpleRNN):
     """`keras.layers.SimpleRNN` with random weights, drawn by Flipout.
 
-    One draw for each sequence and example. Arguments as in `keras.layers.SimpleRNN`;
-    defaults, `seed` and `kl_scale` as in `LSTMCellFlipout`.
+    One draw for each sequence and example.
 
     Example:
     >>> layer = bl.layers.SimpleRNNFlipout(4)
@@ -93,16 +83,14 @@ class SimpleRNNFlipout(RandomRNN, keras.layers.SimpleRNN):
     (8, 4)
     """
 
-    parts = {keras.layers.SimpleRNNCell: SimpleRNNCellFlipout}
+    estimator = Flipout
 
 
-@register
+@twin
 class GRUFlipout(RandomRNN, keras.layers.GRU):
     """`keras.layers.GRU` with random weights, drawn by Flipout.
 
-    One draw for each sequence and example. Arguments as in `keras.layers.GRU`, but for
-    `use_cudnn`, which is off, and `reset_after`, which has to be on; defaults, `seed`
-    and `kl_scale` as in `LSTMCellFlipout`.
+    One draw for each sequence and example.
 
     Example:
     >>> layer = bl.layers.GRUFlipout(4)
@@ -110,16 +98,14 @@ class GRUFlipout(RandomRNN, keras.layers.GRU):
     (8, 4)
     """
 
-    parts = {keras.layers.GRUCell: GRUCellFlipout}
+    estimator = Flipout
 
 
-@register
+@twin
 class LSTMFlipout(RandomRNN, keras.layers.LSTM):
     """`keras.layers.LSTM` with random weights, drawn by Flipout.
 
-    One draw for each sequence and example. Arguments as in `keras.layers.LSTM`, but
-    for `use_cudnn`, which is off; defaults, `seed` and `kl_scale` as in
-    `LSTMCellFlipout`.
+    One draw for each sequence and example.
 
     Example:
     >>> layer = bl.layers.LSTMFlipout(4, return_sequences=True)
@@ -127,4 +113,4 @@ class LSTMFlipout(RandomRNN, keras.layers.LSTM):
     (8, 5, 4)
     """
 
-    parts = {keras.layers.LSTMCell: LSTMCellFlipout}
+    estimator = Flipout

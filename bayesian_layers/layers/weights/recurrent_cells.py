@@ -3,18 +3,19 @@
 import keras
 from keras import ops
 
-from bayesian_layers.layers.register import register
-from bayesian_layers.layers.weights.cells import CellFlipout, CellReparameterization
+from bayesian_layers.layers.weights.cells import RandomCell
+from bayesian_layers.layers.weights.flipout import Flipout
+from bayesian_layers.layers.weights.reparameterization import Reparameterization
+from bayesian_layers.layers.weights.twins import twin
 
 
-@register
+@twin
 class SimpleRNNCellReparameterization(
-    CellReparameterization, keras.layers.SimpleRNNCell
+    RandomCell, Reparameterization, keras.layers.SimpleRNNCell
 ):
     """`keras.layers.SimpleRNNCell` with a distribution over its weights.
 
-    One draw for each sequence; arguments as in `LSTMCellReparameterization`, but for
-    those that only an LSTM has.
+    One draw for each sequence.
 
     Example:
     >>> rnn = keras.layers.RNN(bl.layers.SimpleRNNCellReparameterization(4))
@@ -23,12 +24,11 @@ class SimpleRNNCellReparameterization(
     """
 
 
-@register
-class GRUCellReparameterization(CellReparameterization, keras.layers.GRUCell):
+@twin
+class GRUCellReparameterization(RandomCell, Reparameterization, keras.layers.GRUCell):
     """`keras.layers.GRUCell` with a distribution over its weights.
 
-    One draw for each sequence; arguments as in `LSTMCellReparameterization`, but for
-    those that only an LSTM has.
+    One draw for each sequence.
 
     Example:
     >>> rnn = keras.layers.RNN(bl.layers.GRUCellReparameterization(4))
@@ -37,27 +37,14 @@ class GRUCellReparameterization(CellReparameterization, keras.layers.GRUCell):
     """
 
 
-@register
-class LSTMCellReparameterization(CellReparameterization, keras.layers.LSTMCell):
+@twin
+class LSTMCellReparameterization(RandomCell, Reparameterization, keras.layers.LSTMCell):
     """`keras.layers.LSTMCell` with a distribution over its weights.
 
     Kernel, recurrent kernel and bias are random. They are drawn once for each
     sequence, for all examples of the batch: by `keras.layers.RNN` and what contains
     it, or, in a loop of your own, by `get_initial_state`, after which each call of the
     cell sees the same weights until the next `get_initial_state`.
-
-    Args:
-        units: As in `keras.layers.LSTMCell`, like all arguments that follow here and
-            are not listed.
-        kernel_initializer: The distribution over the kernel, like
-            `recurrent_initializer` and `bias_initializer` for the others. Defaults to
-            `"trainable_normal"`. With an initializer of Keras a weight is not random.
-        kernel_regularizer: The penalty on it, like `recurrent_regularizer` and
-            `bias_regularizer` for the others. Defaults to `"normal_kl_divergence"`.
-        unit_forget_bias: Whether the mean of the bias of the forget gate starts at
-            one. Defaults to `True`.
-        seed: Integer seed of the draws and of dropout. Defaults to a random one.
-        kl_scale: Number that multiplies the penalties; see `bl.scale_kl`.
 
     Example:
     >>> cell = bl.layers.LSTMCellReparameterization(4)
@@ -73,12 +60,11 @@ class LSTMCellReparameterization(CellReparameterization, keras.layers.LSTMCell):
     """
 
 
-@register
-class SimpleRNNCellFlipout(CellFlipout, keras.layers.SimpleRNNCell):
+@twin
+class SimpleRNNCellFlipout(RandomCell, Flipout, keras.layers.SimpleRNNCell):
     """`keras.layers.SimpleRNNCell` with random weights, drawn by Flipout.
 
-    One draw for each sequence and example; arguments as in `LSTMCellFlipout`, but for
-    those that only an LSTM has.
+    One draw for each sequence and example.
 
     Example:
     >>> rnn = keras.layers.RNN(bl.layers.SimpleRNNCellFlipout(4))
@@ -87,14 +73,13 @@ class SimpleRNNCellFlipout(CellFlipout, keras.layers.SimpleRNNCell):
     """
 
 
-@register
-class GRUCellFlipout(CellFlipout, keras.layers.GRUCell):
+@twin
+class GRUCellFlipout(RandomCell, Flipout, keras.layers.GRUCell):
     """`keras.layers.GRUCell` with random weights, drawn by Flipout.
 
-    One draw for each sequence and example; arguments as in `LSTMCellFlipout`, but for
-    those that only an LSTM has. Needs `reset_after=True`, the default: otherwise the
-    state is multiplied by the reset gate before the recurrent kernel, inside of the
-    step that Keras computes.
+    One draw for each sequence and example. Needs `reset_after=True`, the default:
+    otherwise the state is multiplied by the reset gate before the recurrent kernel,
+    inside of the step that Keras computes.
 
     Example:
     >>> rnn = keras.layers.RNN(bl.layers.GRUCellFlipout(4))
@@ -102,8 +87,9 @@ class GRUCellFlipout(CellFlipout, keras.layers.GRUCell):
     (8, 4)
     """
 
-    def _resolve(self, args, kwargs):
-        arguments = super()._resolve(args, kwargs)
+    @classmethod
+    def standardize_arguments(cls, arguments):
+        """Returns the arguments; the state must not be reset before the product."""
         if not arguments["reset_after"]:
             raise ValueError(
                 "Flipout of a GRU needs `reset_after=True`. Received: "
@@ -118,32 +104,17 @@ class GRUCellFlipout(CellFlipout, keras.layers.GRUCell):
         added = ops.stack([from_inputs + zeros, from_state + zeros])
         if bias is None:
             return added
-        return added + ops.expand_dims(self.to_compute_dtype(bias), axis=1)
+        return added + ops.expand_dims(ops.cast(bias, added.dtype), axis=1)
 
 
-@register
-class LSTMCellFlipout(CellFlipout, keras.layers.LSTMCell):
+@twin
+class LSTMCellFlipout(RandomCell, Flipout, keras.layers.LSTMCell):
     """`keras.layers.LSTMCell` with random weights, drawn by Flipout.
 
     Kernel, recurrent kernel and bias are random. They are drawn once for each
     sequence; of the kernels each example of a batch sees a draw of its own, by signs
     that stay over the sequence (see `DenseFlipout`). When a sequence begins is said at
     `LSTMCellReparameterization`.
-
-    Args:
-        units: As in `keras.layers.LSTMCell`, like all arguments that follow here and
-            are not listed.
-        kernel_initializer: The distribution over the kernel, like
-            `recurrent_initializer` for the recurrent kernel: ones with independent
-            elements that are symmetric around their location. Defaults to
-            `"trainable_normal"`. With an initializer of Keras a weight is not random.
-        bias_initializer: The distribution over the bias, with one draw for the batch.
-        kernel_regularizer: The penalty on it, like `recurrent_regularizer` and
-            `bias_regularizer` for the others. Defaults to `"normal_kl_divergence"`.
-        unit_forget_bias: Whether the mean of the bias of the forget gate starts at
-            one. Defaults to `True`.
-        seed: Integer seed of the draws and of dropout. Defaults to a random one.
-        kl_scale: Number that multiplies the penalties; see `bl.scale_kl`.
 
     Example:
     >>> rnn = keras.layers.RNN(bl.layers.LSTMCellFlipout(4), return_sequences=True)

@@ -2,12 +2,12 @@
 
 import keras
 
-from bayesian_layers.layers.register import register
 from bayesian_layers.layers.weights.einsum_dense import EinsumFans
-from bayesian_layers.layers.weights.random_weights import RandomWeights
+from bayesian_layers.layers.weights.twins import Twin, twin
+from bayesian_layers.random_weights import RandomWeights
 
 
-class Reparameterization(RandomWeights):
+class Reparameterization(Twin, RandomWeights):
     """Draws the weights once for each call, for all examples of the batch.
 
     f(x) = layer(x; w), w = mean + scale * z, with one z for the batch.
@@ -18,27 +18,14 @@ class Reparameterization(RandomWeights):
     Reference: Kingma and Welling (2014), Auto-encoding variational Bayes, section 2.4.
     """
 
-    def call(self, inputs):
-        """Returns the outputs of the layer for one draw of its weights."""
-        return self.call_with(inputs, **self.draw())
+    is_estimator = True
 
 
-@register
+@twin
 class DenseReparameterization(Reparameterization, keras.layers.Dense):
     """`keras.layers.Dense` with a distribution over its kernel.
 
     f(x) = activation(x @ kernel + bias), with one draw of the kernel for each call.
-
-    Args:
-        units: As in `keras.layers.Dense`, like all arguments that follow here and are
-            not listed.
-        kernel_initializer: The distribution over the kernel. Defaults to
-            `"trainable_normal"`. With an initializer of Keras the kernel is not
-            random.
-        kernel_regularizer: The penalty on it. Defaults to `"normal_kl_divergence"`.
-        bias_initializer: `"trainable_normal"` makes the bias random too.
-        seed: Integer seed of the draws. Defaults to a random one.
-        kl_scale: Number that multiplies the penalties; see `bl.scale_kl`.
 
     Example:
     >>> layer = bl.layers.DenseReparameterization(4, activation="relu")
@@ -47,15 +34,14 @@ class DenseReparameterization(Reparameterization, keras.layers.Dense):
     """
 
 
-@register
+@twin
 class EinsumDenseReparameterization(
     EinsumFans, Reparameterization, keras.layers.EinsumDense
 ):
     """`keras.layers.EinsumDense` with a distribution over its kernel.
 
     f(x) = activation(einsum(equation, x, kernel) + bias), with one draw of the kernel
-    for each call. Arguments as in `keras.layers.EinsumDense`; defaults, `seed` and
-    `kl_scale` as in `DenseReparameterization`.
+    for each call.
 
     Example:
     >>> layer = bl.layers.EinsumDenseReparameterization("abc,cd->abd", (None, 4))
@@ -64,13 +50,12 @@ class EinsumDenseReparameterization(
     """
 
 
-@register
+@twin
 class Conv1DReparameterization(Reparameterization, keras.layers.Conv1D):
     """`keras.layers.Conv1D` with a distribution over its kernel.
 
     f(x) = activation(conv(x, kernel) + bias), with one draw of the kernel for each
-    call. Arguments as in `keras.layers.Conv1D`; defaults, `seed` and `kl_scale` as in
-    `DenseReparameterization`.
+    call.
 
     Example:
     >>> layer = bl.layers.Conv1DReparameterization(4, 3, padding="causal")
@@ -79,13 +64,12 @@ class Conv1DReparameterization(Reparameterization, keras.layers.Conv1D):
     """
 
 
-@register
+@twin
 class Conv2DReparameterization(Reparameterization, keras.layers.Conv2D):
     """`keras.layers.Conv2D` with a distribution over its kernel.
 
     f(x) = activation(conv(x, kernel) + bias), with one draw of the kernel for each
-    call. Arguments as in `keras.layers.Conv2D`; defaults, `seed` and `kl_scale` as in
-    `DenseReparameterization`.
+    call.
 
     Example:
     >>> layer = bl.layers.Conv2DReparameterization(4, 3, padding="same")
@@ -94,13 +78,12 @@ class Conv2DReparameterization(Reparameterization, keras.layers.Conv2D):
     """
 
 
-@register
+@twin
 class Conv3DReparameterization(Reparameterization, keras.layers.Conv3D):
     """`keras.layers.Conv3D` with a distribution over its kernel.
 
     f(x) = activation(conv(x, kernel) + bias), with one draw of the kernel for each
-    call. Arguments as in `keras.layers.Conv3D`; defaults, `seed` and `kl_scale` as in
-    `DenseReparameterization`.
+    call.
 
     Example:
     >>> layer = bl.layers.Conv3DReparameterization(4, 2)
@@ -109,15 +92,13 @@ class Conv3DReparameterization(Reparameterization, keras.layers.Conv3D):
     """
 
 
-@register
+@twin
 class Conv1DTransposeReparameterization(
     Reparameterization, keras.layers.Conv1DTranspose
 ):
     """`keras.layers.Conv1DTranspose` with a distribution over its kernel.
 
-    One draw of the kernel for each call. Arguments as in
-    `keras.layers.Conv1DTranspose`; defaults, `seed` and `kl_scale` as in
-    `DenseReparameterization`.
+    One draw of the kernel for each call.
 
     Example:
     >>> layer = bl.layers.Conv1DTransposeReparameterization(4, 2, strides=2)
@@ -126,15 +107,13 @@ class Conv1DTransposeReparameterization(
     """
 
 
-@register
+@twin
 class Conv2DTransposeReparameterization(
     Reparameterization, keras.layers.Conv2DTranspose
 ):
     """`keras.layers.Conv2DTranspose` with a distribution over its kernel.
 
-    One draw of the kernel for each call. Arguments as in
-    `keras.layers.Conv2DTranspose`; defaults, `seed` and `kl_scale` as in
-    `DenseReparameterization`.
+    One draw of the kernel for each call.
 
     Example:
     >>> layer = bl.layers.Conv2DTransposeReparameterization(4, 2, strides=2)
@@ -143,15 +122,13 @@ class Conv2DTransposeReparameterization(
     """
 
 
-@register
+@twin
 class Conv3DTransposeReparameterization(
     Reparameterization, keras.layers.Conv3DTranspose
 ):
     """`keras.layers.Conv3DTranspose` with a distribution over its kernel.
 
-    One draw of the kernel for each call. Arguments as in
-    `keras.layers.Conv3DTranspose`; defaults, `seed` and `kl_scale` as in
-    `DenseReparameterization`.
+    One draw of the kernel for each call.
 
     Example:
     >>> layer = bl.layers.Conv3DTransposeReparameterization(4, 2, strides=2)
@@ -160,16 +137,13 @@ class Conv3DTransposeReparameterization(
     """
 
 
-@register
+@twin
 class DepthwiseConv1DReparameterization(
     Reparameterization, keras.layers.DepthwiseConv1D
 ):
     """`keras.layers.DepthwiseConv1D` with a distribution over its kernel.
 
-    One draw of the kernel for each call. Arguments as in
-    `keras.layers.DepthwiseConv1D`, with `depthwise_initializer` and
-    `depthwise_regularizer` in place of the kernel's; defaults, `seed` and `kl_scale`
-    as in `DenseReparameterization`.
+    One draw of the kernel for each call.
 
     Example:
     >>> layer = bl.layers.DepthwiseConv1DReparameterization(3, depth_multiplier=2)
@@ -178,16 +152,13 @@ class DepthwiseConv1DReparameterization(
     """
 
 
-@register
+@twin
 class DepthwiseConv2DReparameterization(
     Reparameterization, keras.layers.DepthwiseConv2D
 ):
     """`keras.layers.DepthwiseConv2D` with a distribution over its kernel.
 
-    One draw of the kernel for each call. Arguments as in
-    `keras.layers.DepthwiseConv2D`, with `depthwise_initializer` and
-    `depthwise_regularizer` in place of the kernel's; defaults, `seed` and `kl_scale`
-    as in `DenseReparameterization`.
+    One draw of the kernel for each call.
 
     Example:
     >>> layer = bl.layers.DepthwiseConv2DReparameterization(3)
@@ -196,15 +167,13 @@ class DepthwiseConv2DReparameterization(
     """
 
 
-@register
+@twin
 class SeparableConv1DReparameterization(
     Reparameterization, keras.layers.SeparableConv1D
 ):
     """`keras.layers.SeparableConv1D` with distributions over both of its kernels.
 
-    One draw of the kernels for each call. Arguments as in
-    `keras.layers.SeparableConv1D`, with `depthwise_` and `pointwise_` initializers and
-    regularizers; defaults, `seed` and `kl_scale` as in `DenseReparameterization`.
+    One draw of the kernels for each call.
 
     Example:
     >>> layer = bl.layers.SeparableConv1DReparameterization(4, 3)
@@ -213,15 +182,13 @@ class SeparableConv1DReparameterization(
     """
 
 
-@register
+@twin
 class SeparableConv2DReparameterization(
     Reparameterization, keras.layers.SeparableConv2D
 ):
     """`keras.layers.SeparableConv2D` with distributions over both of its kernels.
 
-    One draw of the kernels for each call. Arguments as in
-    `keras.layers.SeparableConv2D`, with `depthwise_` and `pointwise_` initializers and
-    regularizers; defaults, `seed` and `kl_scale` as in `DenseReparameterization`.
+    One draw of the kernels for each call.
 
     Example:
     >>> layer = bl.layers.SeparableConv2DReparameterization(4, 3)
@@ -230,14 +197,11 @@ class SeparableConv2DReparameterization(
     """
 
 
-@register
+@twin
 class EmbeddingReparameterization(Reparameterization, keras.layers.Embedding):
     """`keras.layers.Embedding` with a distribution over its vectors.
 
-    One draw of the table for each call: equal indices have equal vectors. Arguments as
-    in `keras.layers.Embedding`, with `embeddings_initializer` and
-    `embeddings_regularizer`; defaults, `seed` and `kl_scale` as in
-    `DenseReparameterization`.
+    One draw of the table for each call: equal indices have equal vectors.
 
     Example:
     >>> layer = bl.layers.EmbeddingReparameterization(10, 4)

@@ -93,9 +93,15 @@ def run_by_hand(cell, x=X, states=None, training=False):
     return np.stack(outputs, axis=1)
 
 
+def sequence_of(cell, inputs):
+    """What is drawn for the sequence under way: values, and noise and signs."""
+    values, drawn = cell._sequence(inputs)
+    return values | {f"{name}_flips": flips for name, flips in drawn.items()}
+
+
 def drawn(cell):
     """The weights of the sequence under way."""
-    sequence = cell._sequence(X[:, 0])
+    sequence = sequence_of(cell, X[:, 0])
     return [array(sequence[name]) for name in ("kernel", "recurrent_kernel", "bias")]
 
 

@@ -9,7 +9,6 @@ from keras import ops
 
 import bayesian_layers as bl
 from bayesian_layers.layers import weights
-from bayesian_layers.layers.weights.defaults import keras_counterpart
 
 VECTOR, SEQUENCE, IMAGE, VOLUME = (3,), (5, 2), (4, 4, 2), (3, 3, 3, 1)
 
@@ -117,7 +116,13 @@ def _split(name):
     return name.removesuffix(estimator), estimator
 
 
-ROWS = {name: FAMILIES[_split(name)[0]] for name in weights.__all__}
+LAYERS = [
+    name
+    for name in weights.__all__
+    if inspect.isclass(getattr(weights, name))
+    and issubclass(getattr(weights, name), keras.Layer)
+]
+ROWS = {name: FAMILIES[_split(name)[0]] for name in LAYERS}
 LINEAR = [name for name in ROWS if len(ROWS[name].kernels) == 1]
 
 
@@ -139,7 +144,7 @@ def make_built(name, /, **kwargs):
 
 def keras_layer(layer):
     """The Keras layer that a layer replaces, with its locations as weights."""
-    counterpart = keras_counterpart(type(layer))
+    counterpart = type(layer).keras_counterpart
     config = layer.get_config()
     own = inspect.signature(counterpart).parameters
     arguments = {

@@ -9,8 +9,6 @@ import pytest
 from keras import ops
 
 import bayesian_layers as bl
-from bayesian_layers.layers import weights
-from bayesian_layers.layers.weights.defaults import keras_counterpart
 from tests.layers.weights.table import (
     FAMILIES,
     ROWS,
@@ -29,10 +27,13 @@ every_layer = pytest.mark.parametrize("name", ROWS)
 def plain_initializers(name):
     """Arguments that make none of the weights random."""
     parameters = inspect.signature(getattr(bl.layers, name)).parameters
-    return {
+    initializers = {
         key: "zeros" if key == "bias_initializer" else "glorot_uniform"
         for key in parameters
         if key.endswith("_initializer")
+    }
+    return initializers | {
+        key: None for key in parameters if key.endswith("_regularizer")
     }
 
 
@@ -45,8 +46,14 @@ def random_bias(name):
 
 
 def test_every_public_layer_is_in_the_table():
+    layers = {
+        name
+        for name in bl.layers.__all__
+        if isinstance(getattr(bl.layers, name), type)
+        and issubclass(getattr(bl.layers, name), keras.Layer)
+    }
     others = {"ReceivesRandomVariables", *bl.layers.outputs.__all__}
-    assert set(bl.layers.__all__) - others == set(ROWS) == set(weights.__all__)
+    assert layers - others == set(ROWS)
     assert {name for name in FAMILIES if f"{name}Reparameterization" in ROWS} == set(
         FAMILIES
     )
@@ -55,7 +62,7 @@ def test_every_public_layer_is_in_the_table():
 @every_layer
 def test_signature_is_that_of_keras_with_random_defaults(name):
     ours = inspect.signature(getattr(bl.layers, name)).parameters
-    theirs = inspect.signature(keras_counterpart(getattr(bl.layers, name))).parameters
+    theirs = inspect.signature(getattr(bl.layers, name).keras_counterpart).parameters
     extra = [key for key in ours if key not in theirs]
     assert extra == [key for key in ("seed", "kl_scale") if key not in theirs]
     assert [key for key in ours if key in theirs] == list(theirs)
@@ -104,7 +111,6 @@ def test_it_is_the_keras_layer_given_the_weights_that_were_drawn(name):
     x = row.inputs()
     with bl.tape() as tape:
         outputs = row.run(layer, x)
-    assert list(tape) == [weight.path for weight in random_weights(layer)]
     assert [path.rpartition("/")[2] for path in tape] == [
         w.name for w in reference.weights
     ]

@@ -76,16 +76,24 @@ def test_scale_kl_sets_every_layer_once_whether_built_or_not():
         )
 
 
-def test_scale_kl_survives_saving_loading_and_cloning(tmp_path):
+def test_the_scale_is_in_the_config_and_not_in_the_weights(tmp_path):
     model = model_of(dense(3))
-    bl.scale_kl(model, dataset_size=8)
-    model.save(tmp_path / "model.keras")
     model.save_weights(tmp_path / "model.weights.h5")
-    other = model_of(dense(3))
-    other.load_weights(tmp_path / "model.weights.h5")
+    weights = model.get_weights()
+    bl.scale_kl(model, dataset_size=8)
+    model.load_weights(tmp_path / "model.weights.h5")
+    model.set_weights(weights)
+    scaled = array(bl.total_kl(model)) / 8
+    np.testing.assert_allclose(array(sum(model.losses)), scaled, rtol=1e-5)
+    model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")
-    for copy in (loaded, other, keras.models.clone_model(model)):
+    json = keras.models.model_from_json(loaded.to_json())
+    for copy in (model, loaded, json, keras.models.clone_model(loaded)):
         assert copy.layers[0].kl_scale == 0.125
+        assert [w.name for w in copy.weights] == ["kernel", "kernel_scale", "bias"]
+    # No warning follows either: it would fail the test.
+    loaded.compile("sgd", "mse")
+    loaded.fit(np.ones((4, 3)), np.ones((4, 3)), verbose=0)
 
 
 @pytest.mark.skipif(
@@ -141,5 +149,7 @@ def test_errors_name_what_is_missing():
         bl.scale_kl(keras.Sequential([keras.layers.Dense(1)]), dataset_size=3)
     with pytest.raises(ValueError, match="dataset_size=0"):
         bl.scale_kl(model_of(dense()), dataset_size=0)
+    with pytest.raises(ValueError, match="dataset_size=None"):
+        bl.scale_kl(model_of(dense()), dataset_size=None)
     with pytest.raises(ValueError, match="not built"):
         bl.total_kl(keras.Sequential([dense(3)]))

@@ -69,7 +69,7 @@ def test_a_full_covariance_recovers_the_posterior(data, posterior):
     draws = [layer(inputs) for _ in range(8)]
     train(keras.Model(inputs, keras.layers.Concatenate()(draws)), *data)
     mean, precision = posterior
-    found = layer.random_weights["kernel"].distribution
+    found = layer.random_weights["kernel"].posterior
     covariance = array(found.distribution.covariance())
     stddev = np.sqrt(np.diag(np.linalg.inv(precision)))
     error = array(found.mean()) - mean
@@ -89,7 +89,7 @@ def test_independent_elements_recover_their_optimum(data, posterior):
     x, y = (np.tile(values, (16, 1)) for values in data)
     train(keras.Model(inputs, layer(inputs)), x, y)
     mean, precision = posterior
-    found = layer.random_weights["kernel"].distribution
+    found = layer.random_weights["kernel"].posterior
     stddev = 1.0 / np.sqrt(np.diag(precision))[:, None]
     np.testing.assert_allclose((array(found.loc) - mean) / stddev, 0.0, atol=0.1)
     np.testing.assert_allclose(array(found.scale) / stddev, 1.0, atol=0.05)

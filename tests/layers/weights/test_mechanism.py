@@ -8,7 +8,7 @@ import pytest
 from keras import ops
 
 import bayesian_layers as bl
-from bayesian_layers.layers.weights.reading import reading
+from bayesian_layers.random_weights.substitution import call_with
 from tests.layers.weights.table import array
 
 
@@ -27,21 +27,27 @@ def test_outside_of_a_call_the_kernel_is_the_posterior_mean():
     layer = dense()
     layer(np.ones((1, 3)))
     assert_untouched(layer)
-    distribution = layer.random_weights["kernel"].distribution
+    distribution = layer.random_weights["kernel"].posterior
     np.testing.assert_array_equal(array(layer.kernel), array(distribution.mean()))
 
 
-def test_reading_restores_after_an_exception_and_nests():
+def test_a_call_with_other_values_changes_nothing_but_what_it_sets_itself():
     layer = dense()
     kernel = layer.kernel
-    with pytest.raises(RuntimeError), reading(layer, _kernel="outer", missing=1):
+
+    def call(layer, inputs, *, outer):
         assert layer.kernel == "outer"
-        with reading(layer, _kernel="inner"):
-            assert layer.kernel == "inner"
-        assert layer.kernel == "outer"
-        raise RuntimeError
+        inner = call_with(layer, lambda layer: layer.kernel, (), {}, {"_kernel": 2})
+        assert (inner, layer.kernel) == (2, "outer")
+        layer.remembered = inputs + outer
+        return layer.remembered
+
+    assert call_with(layer, call, (1,), {"outer": 2}, {"_kernel": "outer"}) == 3
     assert layer.kernel is kernel
-    assert not hasattr(layer, "missing")
+    assert layer.remembered == 3
+    assert not layer._is_substituted
+    with pytest.raises(AttributeError, match="missing"):
+        call_with(layer, call, (1,), {"outer": 2}, {"missing": 1})
 
 
 def test_an_exception_inside_of_a_call_leaves_the_weights():
@@ -113,16 +119,14 @@ def test_threads_never_see_the_mean_in_place_of_a_draw():
     assert min(np.abs(output - mean).max() for output in outputs) > 1e-3
 
 
-def test_draws_have_the_path_of_their_weight():
+def test_draws_have_the_names_of_the_calls_under_way():
     inner = keras.Sequential(
         [keras.Input((3,)), bl.layers.DenseFlipout(2, name="head")], name="inner"
     )
     model = keras.Sequential([keras.Input((3,)), inner], name="outer")
     with bl.tape() as tape:
         model(np.ones((1, 3)))
-    (path,) = tape
-    assert path == inner.layers[0].kernel.path
-    assert path.endswith("head/kernel")
+    assert list(tape) == ["outer/inner/head/kernel"]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +137,7 @@ def test_a_conditioned_kernel_is_the_kernel(name):
     layer.build((None, 3))
     kernel = np.arange(6.0, dtype="float32").reshape(3, 2)
     x = np.random.default_rng(0).normal(size=(4, 3)).astype("float32")
-    with bl.condition({layer.kernel.path: kernel}):
+    with bl.condition({layer.random_weights["kernel"]: kernel}):
         np.testing.assert_allclose(array(layer(x)), x @ kernel, rtol=1e-5)
 
 
@@ -172,22 +176,40 @@ def zero_mean():
     return bl.initializers.TrainableNormal(mean_initializer="zeros")
 
 
-def test_lora_adds_to_the_draw_and_keeps_the_divergence():
+def test_lora_is_part_of_the_mean_and_of_the_divergence():
     for name in ("DenseReparameterization", "DenseFlipout", "Conv1DFlipout"):
         arguments = {"kernel_size": 2} if name.startswith("Conv") else {}
         layer = getattr(bl.layers, name)(2, **arguments)
         shape = (4, 5, 3) if arguments else (4, 3)
         layer.build((None, *shape[1:]))
         layer.enable_lora(1)
-        layer.lora_kernel_b.assign(ops.ones(layer.lora_kernel_b.shape))
+        layer.lora_kernel_b.assign(10.0 * ops.ones(layer.lora_kernel_b.shape))
         assert not layer._kernel.trainable
-        assert len(layer.losses) == 1
+        mean, weight = array(layer.kernel), layer.random_weights["kernel"]
+        (loss,) = layer.losses
+        # KL(Normal(m, 0.0486) || Normal(0, 1)) = 2.5256 + m**2 / 2.
+        expected_kl = 2.5256 * mean.size + 0.5 * np.sum(mean**2)
+        np.testing.assert_allclose(array(loss), expected_kl, rtol=1e-4)
         x = np.ones(shape, "float32")
-        scale = layer.random_weights["kernel"].variables["scale"]
+        scale = weight.variables["scale"]
         scale.assign(ops.full(scale.shape, -100.0))
-        with bl.condition({layer._kernel.path: ops.convert_to_numpy(layer._kernel)}):
-            np.testing.assert_allclose(array(layer(x)), expected(layer, x), atol=1e-5)
-        np.testing.assert_allclose(array(layer(x)), expected(layer, x), atol=1e-5)
+        with bl.condition({weight: mean}):
+            np.testing.assert_allclose(array(layer(x)), expected(layer, x), rtol=1e-5)
+        np.testing.assert_allclose(array(layer(x)), expected(layer, x), rtol=1e-5)
+        # Only what LoRA adds is trained: the divergence depends on it.
+        scale.trainable = False
+        assert len(layer.losses) == 1
+
+
+def test_the_divergence_is_there_while_anything_of_it_is_trained():
+    layer = dense()
+    variables = layer.random_weights["kernel"].variables
+    variables["scale"].trainable = False
+    assert len(layer.losses) == 1
+    variables["loc"].trainable = False
+    assert layer.losses == []
+    variables["scale"].trainable = True
+    assert len(layer.losses) == 1
 
 
 def expected(layer, x):

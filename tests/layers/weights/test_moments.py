@@ -65,7 +65,7 @@ def test_outputs_have_the_mean_and_covariance_of_the_closed_form(name):
     draws = np.stack([model.predict_on_batch(x).ravel() for _ in range(DRAWS)])
     (weight,) = layer.random_weights.values()
     mean, derivatives = jacobian(layer, row, x)
-    variances = array(weight.distribution.variance()).ravel()
+    variances = array(weight.posterior.variance()).ravel()
     expected = expected_covariance(name, derivatives, variances, examples=2)
 
     centred = draws - mean

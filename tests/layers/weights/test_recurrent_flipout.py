@@ -6,6 +6,7 @@ import pytest
 from keras import ops
 
 import bayesian_layers as bl
+from tests.layers.weights.recurrent import sequence_of
 from tests.layers.weights.table import array, set_stddev
 
 UNITS, LENGTH, FEATURES, BATCH = 3, 3, 2, 2
@@ -71,9 +72,14 @@ CASES = {
     "recurrent_dropout": {"recurrent_dropout": 0.3},
     "both_dropouts": {"dropout": 0.3, "recurrent_dropout": 0.3, "use_bias": False},
     "first_implementation": {"implementation": 1, "dropout": 0.3},
-    "known_kernel": {"kernel_initializer": "glorot_uniform", "dropout": 0.3},
+    "known_kernel": {
+        "kernel_initializer": "glorot_uniform",
+        "kernel_regularizer": None,
+        "dropout": 0.3,
+    },
     "known_recurrent_kernel": {
         "recurrent_initializer": "orthogonal",
+        "recurrent_regularizer": None,
         "recurrent_dropout": 0.3,
     },
 }
@@ -94,11 +100,11 @@ def test_each_example_sees_a_kernel_of_its_own(kind, case):
     random = [name for name in KERNELS if name in cell.random_weights]
     cell.get_initial_state(batch_size=BATCH)
     outputs = run(cell, X, training=True)
-    sequence = cell._sequence(X[:, 0])
+    sequence = sequence_of(cell, X[:, 0])
     assert [n for n in KERNELS if f"{n}_flips" in sequence] == random
     for name in random:
         np.testing.assert_array_equal(
-            array(sequence[name]), array(cell.random_weights[name].distribution.loc)
+            array(sequence[name]), array(cell.random_weights[name].posterior.loc)
         )
     for example in range(BATCH):
         expected = expected_outputs(kind, cell, sequence, example, arguments)
@@ -110,7 +116,7 @@ def test_signs_are_of_one_and_stay_over_the_sequence(kind):
     cell = make_cell(kind, seed=1)
     x = np.ones((64, FEATURES), "float32")
     cell.get_initial_state(batch_size=64)
-    first, second = cell._sequence(x), cell._sequence(x)
+    first, second = sequence_of(cell, x), sequence_of(cell, x)
     columns = array(cell.kernel).shape[1]
     for name, rows in zip(KERNELS, (FEATURES, UNITS), strict=True):
         noise, *signs = map(array, first[f"{name}_flips"])
@@ -130,7 +136,7 @@ def test_the_kernels_have_signs_of_their_own():
     cell = bl.layers.SimpleRNNCellFlipout(UNITS, seed=1)
     cell.build((None, UNITS))
     cell.get_initial_state(batch_size=64)
-    sequence = cell._sequence(np.ones((64, UNITS), "float32"))
+    sequence = sequence_of(cell, np.ones((64, UNITS), "float32"))
     signs = [array(s).ravel() for n in KERNELS for s in sequence[f"{n}_flips"][1:]]
     # 192 products of two signs sum to 0 with a standard error of sqrt(192). Beyond 6
     # of them: 2e-9 for each of 6 pairs.
@@ -156,6 +162,6 @@ def test_posteriors_without_symmetry_are_refused(argument):
 def test_a_bias_without_symmetry_has_one_draw_for_the_batch():
     cell = make_cell("LSTM", bias_initializer="trainable_log_normal")
     cell.get_initial_state(batch_size=BATCH)
-    sequence = cell._sequence(X[:, 0])
+    sequence = sequence_of(cell, X[:, 0])
     assert array(sequence["bias"]).shape == (4 * UNITS,)
     assert np.all(array(sequence["bias"]) > 0.0)

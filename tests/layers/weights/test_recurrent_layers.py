@@ -106,7 +106,7 @@ def test_stacked_cells_are_drawn_once_each():
     layer = keras.layers.RNN(keras.layers.StackedRNNCells(cells), return_sequences=True)
     with bl.tape() as tape:
         outputs = array(layer(X))
-    assert list(tape) == [weight.path for weight in random_weights(layer)]
+    assert list(tape.of_sources) == random_weights(layer)
     draws = list(tape.values())
     hidden, _ = reference("LSTM", draws[:3], X)
     expected, _ = reference("GRU", draws[3:], hidden)
@@ -158,16 +158,17 @@ def test_the_directions_of_a_seeded_layer_draw_apart(inner):
 def test_the_directions_draw_apart_in_a_model_that_was_loaded(inner, tmp_path):
     directions(inner).save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")
-    forward, backward = (
-        random_weights(layer)
-        for layer in (
-            loaded.get_layer("both").forward_layer,
-            loaded.get_layer("both").backward_layer,
-        )
-    )
-    for first, second in zip(forward, backward, strict=True):
-        assert first.path != second.path
     assert_directions_draw_apart(loaded)
+
+
+def test_a_backward_layer_of_its_own_with_the_same_seed_draws_apart():
+    forward, backward = (
+        bl.layers.LSTMReparameterization(UNITS, seed=1, go_backwards=go_backwards)
+        for go_backwards in (False, True)
+    )
+    inputs = keras.Input((LENGTH, FEATURES))
+    layer = keras.layers.Bidirectional(forward, backward_layer=backward)
+    assert_directions_draw_apart(keras.Model(inputs, layer(inputs)))
 
 
 def test_the_directions_draw_apart_whatever_the_layer_around_them_is_called():
@@ -198,7 +199,7 @@ def test_outputs_have_the_mean_and_covariance_of_the_closed_form(estimator, rand
     # Two steps of a linear cell from a state of zeros: x2 @ kernel + x1 @ kernel @
     # recurrent_kernel. With one of the two random, it is linear in that one.
     known = {
-        "kernel": {"recurrent_initializer": "zeros"},
+        "kernel": {"recurrent_initializer": "zeros", "recurrent_regularizer": None},
         "recurrent_kernel": {"kernel_initializer": "glorot_uniform"},
     }[random]
     layer = getattr(bl.layers, f"SimpleRNN{estimator}")(
@@ -238,7 +239,7 @@ def test_outputs_have_the_mean_and_covariance_of_the_closed_form(estimator, rand
 
 def closed_form(weight):
     """KL(Normal(mean, stddev) || Normal(0, 1)), summed over a weight."""
-    mean, stddev = array(weight.distribution.loc), array(weight.distribution.scale)
+    mean, stddev = array(weight.posterior.loc), array(weight.posterior.scale)
     return np.sum(0.5 * (mean**2 + stddev**2 - 1.0) - np.log(stddev))
 
 
@@ -292,9 +293,9 @@ def test_the_mean_of_the_bias_starts_at_one_at_the_forget_gate(estimator):
         layer.build(X.shape)
         weight = layer.cell.random_weights["bias"]
         expected = np.repeat([0.0, forget, 0.0, 0.0], UNITS)
-        np.testing.assert_array_equal(array(weight.distribution.loc), expected)
+        np.testing.assert_array_equal(array(weight.posterior.loc), expected)
         # The scale by name: softplus(-3).
-        np.testing.assert_allclose(array(weight.distribution.scale), 0.0486, rtol=1e-3)
+        np.testing.assert_allclose(array(weight.posterior.scale), 0.0486, rtol=1e-3)
 
 
 def test_a_mean_of_the_bias_that_was_given_stands_beside_the_forget_gate():

@@ -33,7 +33,7 @@ def deterministic():
 
 
 def at_the_mean(model, x):
-    means = {w.path: w.distribution.mean() for w in random_weights(model)}
+    means = {w: w.posterior.mean() for w in random_weights(model)}
     with bl.condition(means):
         return array(model(x))
 
@@ -46,7 +46,7 @@ def test_a_deterministic_checkpoint_loads_as_means(file, tmp_path):
     else:
         model.save(tmp_path / file)
     scales = [array(w) for w in other.weights if w.name == "kernel_scale"]
-    other.load_weights(tmp_path / file)
+    bl.load_deterministic_weights(other, tmp_path / file)
     np.testing.assert_allclose(at_the_mean(other, X), array(model(X)), atol=1e-5)
     for old, new in zip(
         scales, (w for w in other.weights if w.name == "kernel_scale"), strict=True
@@ -78,41 +78,77 @@ def test_a_deterministic_checkpoint_of_composite_layers_loads_as_means(
     model.save_weights(tmp_path / "model.weights.h5")
     other = recurrent_network(bl.layers, suffix)
     before = {w.path: array(w) for w in other.weights}
-    other.load_weights(tmp_path / "model.weights.h5")
+    bl.load_deterministic_weights(other, tmp_path / "model.weights.h5")
     x = rng.normal(size=(2, 4, 2)).astype("float32")
     np.testing.assert_allclose(
         at_the_mean(other, x), array(model(x)), rtol=1e-4, atol=1e-5
     )
     scales = [w for w in other.weights if w.name.endswith("_scale")]
-    # Three of each recurrent cell, four of the attention, and that of the last kernel;
-    # and `kl_scale`, of each layer.
-    assert len(scales) == (4 * 3 + 4 + 1) + (4 + 4 + 1)
+    # Three of each recurrent cell, four of the attention, and that of the last kernel.
+    assert len(scales) == 4 * 3 + 4 + 1
     for scale in scales:
         np.testing.assert_array_equal(array(scale), before[scale.path])
 
 
-def test_the_name_of_a_layer_finds_it_where_the_count_would_not(tmp_path):
-    model = deterministic()
-    model.save_weights(tmp_path / "model.weights.h5")
-    mixed = keras.Sequential(
-        [
-            keras.Input((6, 6, 1)),
-            keras.layers.Conv2D(2, 3),
-            keras.layers.Conv2D(3, 3),
-            keras.layers.Flatten(),
-            bl.layers.DenseFlipout(4, name="hidden"),
-            bl.layers.DenseReparameterization(2, name=model.layers[-1].name),
+MIXED = {
+    "a Bayesian head": ("Dense", "Dense", "DenseFlipout"),
+    "a Bayesian first layer": ("DenseFlipout", "Dense", "Dense"),
+    "one in the middle": ("Dense", "DenseLocalReparameterization", "Dense"),
+    "three estimators": (
+        "DenseFlipout",
+        "DenseReparameterization",
+        "DenseLocalReparameterization",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", MIXED)
+@pytest.mark.parametrize("is_nested", [False, True], ids=["flat", "nested"])
+def test_a_deterministic_checkpoint_loads_by_structure(kind, is_nested, tmp_path):
+    def make(names):
+        layers = [
+            getattr(bl.layers if name != "Dense" else keras.layers, name)(3)
+            for name in names
         ]
-    )
-    mixed.load_weights(tmp_path / "model.weights.h5")
-    np.testing.assert_allclose(at_the_mean(mixed, X), array(model(X)), atol=1e-5)
+        if is_nested:
+            inner = keras.Sequential([keras.Input((3,)), *layers[:2]])
+            layers = [inner, *layers[2:]]
+        return keras.Sequential([keras.Input((3,)), *layers])
+
+    model, other = make(["Dense"] * 3), make(MIXED[kind])
+    path = tmp_path / "model.weights.h5"
+    model.save_weights(path)
+    with pytest.raises(ValueError, match="bl.load_deterministic_weights"):
+        make(MIXED[kind]).load_weights(path)
+    bl.load_deterministic_weights(other, path)
+    x = np.random.default_rng(0).normal(size=(2, 3)).astype("float32")
+    np.testing.assert_allclose(at_the_mean(other, x), array(model(x)), rtol=1e-5)
+
+
+def test_a_model_whose_layers_are_attributes_loads_a_deterministic_checkpoint(tmp_path):
+    class Network(keras.Model):
+        def __init__(self, dense):
+            super().__init__()
+            self.before, self.first = dense(3), dense(3)
+            self.second = keras.layers.Dense(2)
+
+        def call(self, inputs):
+            return self.second(self.first(self.before(inputs)))
+
+    x = np.ones((2, 3), "float32")
+    model, other = Network(keras.layers.Dense), Network(bl.layers.DenseFlipout)
+    model(x), other(x)
+    model.save_weights(tmp_path / "model.weights.h5")
+    bl.load_deterministic_weights(other, tmp_path / "model.weights.h5")
+    np.testing.assert_allclose(at_the_mean(other, x), array(model(x)), rtol=1e-5)
+    assert bl.layers.DenseFlipout.__name__ == "DenseFlipout"
 
 
 def test_a_checkpoint_of_another_architecture_is_refused(tmp_path):
     model = keras.Sequential([keras.Input((6, 6, 1)), keras.layers.Conv2D(2, 3)])
     model.save_weights(tmp_path / "model.weights.h5")
     with pytest.raises(ValueError):
-        bayesian().load_weights(tmp_path / "model.weights.h5")
+        bl.load_deterministic_weights(bayesian(), tmp_path / "model.weights.h5")
 
 
 def test_weights_pickles_and_clones_keep_what_they_should(tmp_path):

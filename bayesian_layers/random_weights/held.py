@@ -1,14 +1,11 @@
 """Weights held over calls: at their mean, or at one draw."""
 
-import collections
 import contextlib
-import zlib
 
-import numpy as np
-
-from bayesian_layers.compiled_functions import exchange
+from bayesian_layers import keras_contact, seeds
 from bayesian_layers.handlers import hand_on, handle
-from bayesian_layers.kl import random_weights
+from bayesian_layers.random_weights.kl import random_layers, random_weights
+from bayesian_layers.random_weights.random_weight import RandomWeight
 
 
 def weights(model, value=None, *, seed=None):
@@ -17,7 +14,9 @@ def weights(model, value=None, *, seed=None):
     `"mean"` holds them at the means of their distributions, a seed at one draw: then
     the model is one function of its inputs, over all calls, batches and batch sizes,
     by every estimator (`f(x)[::-1] == f(x[::-1])`). The weights follow their
-    distributions if these are trained meanwhile. Equal seeds give equal functions.
+    distributions if these are trained meanwhile. Equal seeds give equal functions, also
+    after saving and loading: a draw depends on the seed and on the position of the
+    weight in the model.
 
     It holds weights. Output layers draw as ever, and their distribution is the one of
     the held function. Layers that are random functions without random weights are not
@@ -46,59 +45,56 @@ def weights(model, value=None, *, seed=None):
             'Expected `bl.weights(model, "mean")` or `bl.weights(model, seed=7)`. '
             f"Received: value={value!r}, seed={seed!r}"
         )
+    if not random_layers(model):
+        raise ValueError(
+            "Expected a model with layers that have distributions over their weights, "
+            f"such as `bl.layers.DenseFlipout`. Received: {model!r} with none."
+        )
     if value == "mean":
-        return _held(model, lambda site, key: _at_the_mean(site["distribution"]))
-    return _held(model, lambda site, key: {"seed": _seed_of(seed, key)})
+        return _held(model, lambda site, position: _at_the_mean(site["distribution"]))
+    return _held(
+        model, lambda site, position: {"seed": seeds.at_position(seed, position)}
+    )
 
 
 @contextlib.contextmanager
 def _held(model, change):
-    had = exchange(model, {})
+    had = keras_contact.exchange_compiled_functions(model, {})
     try:
         with hold(model, change):
             yield
     finally:
-        exchange(model, had)
+        keras_contact.exchange_compiled_functions(model, had)
 
 
 def hold(model, change):
-    """Changes the sites of a model's random weights as `change(site, key)` says.
+    """Changes the sites of a model's random weights by `change(site, position)`."""
+    positions = {}
 
-    The key is a string for each weight: its path, and a number if others have that.
-    """
-    keys = weight_keys(model)
+    def is_held(name, source):
+        if isinstance(source, RandomWeight) and source not in positions:
+            # It may have been built meanwhile.
+            found = random_weights(model)
+            positions.update(zip(found, range(len(found)), strict=True))
+        return source in positions
 
     def handler(site):
-        weight = getattr(site["name"], "weight", None)
-        if weight is not None and id(weight) not in keys:
-            keys.update(weight_keys(model))  # It may have been built meanwhile.
-        if id(weight) in keys:
-            site.update(change(site, keys[id(weight)]))
+        if is_held(site["name"], site["source"]):
+            site.update(change(site, positions[site["source"]]))
         return hand_on(site)
 
-    return handle(handler)
+    return handle(handler, is_held)
 
 
 def hold_at(values):
     """Sets random weights to values, given by weight."""
 
     def handler(site):
-        weight = getattr(site["name"], "weight", None)
-        if weight in values:
-            site["value"] = values[weight]
+        if site["source"] in values:
+            site["value"] = values[site["source"]]
         return hand_on(site)
 
-    return handle(handler)
-
-
-def weight_keys(model):
-    """Returns the key of each random weight of a model, by the weight's `id`."""
-    keys, count = {}, collections.Counter()
-    for weight in random_weights(model):
-        number = count[weight.path]
-        count[weight.path] += 1
-        keys[id(weight)] = f"{weight.path}#{number}" if number else str(weight.path)
-    return keys
+    return handle(handler, lambda name, source: source in values)
 
 
 def _at_the_mean(distribution):
@@ -106,14 +102,3 @@ def _at_the_mean(distribution):
         return {"value": distribution.mean()}
     except NotImplementedError:
         return {"value": distribution.mode()}
-
-
-def _seed_of(seed, name):
-    """Returns the seed of one weight, an integer, from that of all."""
-    sequence = np.random.SeedSequence([seed % 2**64, name_code(name)])
-    return int(sequence.generate_state(1)[0]) & 0x7FFFFFFF
-
-
-def name_code(name):
-    """Returns an integer below 2**31 for a name, the same in each process."""
-    return zlib.crc32(name.encode()) & 0x7FFFFFFF

@@ -1,0 +1,220 @@
+"""The one contact with what is private in Keras.
+
+Each function stands for one thing that Keras does not promise; `tests/
+test_keras_contact.py` says in words what broke if it changes. Where a change would be
+silent the function checks at run time that Keras is as it expects.
+"""
+
+import contextlib
+import functools
+import threading
+
+import keras
+from keras.src.backend.common import global_state
+from keras.src.backend.common.stateless_scope import (  # noqa: F401
+    in_stateless_scope,
+)
+from keras.src.backend.common.symbolic_scope import in_symbolic_scope  # noqa: F401
+from keras.src.trainers.trainer import Trainer
+
+# Layers.
+
+
+def flatten_layers(layer):
+    """Returns a layer and all layers in it, each once, in the order of their making."""
+    return list(layer._flatten_layers())
+
+
+def own_variables(layer):
+    """Returns the variables of a layer itself, as Keras orders them to save them."""
+    return layer._trainable_variables + layer._non_trainable_variables
+
+
+def own_losses(layer, cls):
+    """Returns the losses of a layer itself as the bases of `cls` give them.
+
+    `Layer.losses` asks each layer once for them; whoever overrides `_get_own_losses`
+    has its say in `model.losses`, also in a stateless scope.
+    """
+    return super(cls, layer)._get_own_losses()
+
+
+if not hasattr(keras.Layer, "_get_own_losses"):
+    raise ImportError(
+        "bayesian_layers adds the divergences of random weights to `Layer.losses` by "
+        f"`Layer._get_own_losses`, which keras {keras.__version__} does not have."
+    )
+
+
+def is_quantized(layer):
+    """Whether the dtype policy of a layer is one for quantized weights."""
+    return getattr(layer.dtype_policy, "quantization_mode", None) is not None
+
+
+def has_lora(layer):
+    """Whether LoRA is on for a layer."""
+    return getattr(layer, "lora_enabled", False)
+
+
+def read_with_lora(layer, attribute):
+    """Returns a weight as the layer's own `call` reads it: with its LoRA matrices.
+
+    Keras keeps such a weight under `_kernel` (or `_embeddings`) and reads it through
+    the property without the underscore, which adds the product of the matrices.
+    """
+    return getattr(layer, attribute.removeprefix("_"))
+
+
+def is_lora(name):
+    """Whether a weight of this name is a matrix that LoRA adds to a layer."""
+    return name is not None and name.startswith("lora_")
+
+
+def lora_variables(layer):
+    """Returns the variables of the LoRA matrices of a layer."""
+    if not has_lora(layer):
+        return []
+    return [w for w in layer.weights if is_lora(w.name)]
+
+
+def take_layout(variable, location):
+    """Gives a variable the layout of the weight that it belongs to.
+
+    A `keras.distribution.LayoutMap` matches whole paths: a pattern for `kernel` says
+    nothing of `kernel_scale`, which would be replicated on every device.
+    """
+    layout = getattr(location, "_layout", None)
+    if variable is location or layout is None or variable.shape != location.shape:
+        return
+    variable._layout = layout
+    if variable._value is not None:
+        variable._direct_assign(variable._value)
+
+
+_filing = threading.Lock()
+
+
+@contextlib.contextmanager
+def filed_under(names):
+    """Within the block, Keras files the layers of some classes under other names.
+
+    Keras names the entries of a weight file after the classes of layers, and counts
+    those of a name within a model: a `DenseFlipout` among `Dense` is filed as if there
+    were two kinds of layers. With the names of their counterparts it is found where the
+    deterministic model has it.
+
+    Args:
+        names: The names, by class.
+    """
+    with _filing:
+        own = {cls: cls.__name__ for cls in names}
+        try:
+            for cls, name in names.items():
+                cls.__name__ = name
+            yield
+        finally:
+            for cls, name in own.items():
+                cls.__name__ = name
+
+
+# Calls that are under way.
+
+
+def model_call():
+    """Returns what lives as long as the outermost layer call under way, or `None`."""
+    return global_state.get_global_attribute("current_call_ctx")
+
+
+def trained_model():
+    """Returns the model whose call is under way, and whether it is being trained.
+
+    The model is `None` unless it is compiled.
+    """
+    call = model_call()
+    model = None if call is None else call.entry_layer
+    if not isinstance(model, Trainer) or not getattr(model, "optimizer", None):
+        return None, False
+    return model, bool(call.get_value("training"))
+
+
+def has_own_loss(model):
+    """Whether a model overrides how `fit` computes its loss."""
+    methods = ("compute_loss", "train_step")
+    return any(
+        getattr(type(model), name) is not getattr(keras.Model, name) for name in methods
+    )
+
+
+def _scopes():
+    return global_state.get_global_attribute("name_scope_stack") or []
+
+
+def called_path(layer):
+    """Returns the names of the layers whose calls are under way, down to `layer`.
+
+    Unlike the paths of variables, which depend on who built a layer first, they are
+    the same for a model that was saved and loaded.
+    """
+    names = [scope.name for scope in _scopes()]
+    if not _scopes() or _scopes()[-1].caller is not layer:
+        names.append(layer.name)
+    return "/".join(names)
+
+
+def in_time_distributed():
+    """Whether the call of a `TimeDistributed` is under way, which loops over steps."""
+    wrapper = keras.layers.TimeDistributed
+    return any(isinstance(scope.caller, wrapper) for scope in _scopes())
+
+
+def in_backward_direction():
+    """Whether the call of the backward layer of a `Bidirectional` is under way."""
+    callers = [scope.caller for scope in _scopes()]
+    return any(
+        isinstance(outer, keras.layers.Bidirectional) and outer.backward_layer is inner
+        for outer, inner in zip(callers, callers[1:], strict=False)
+    )
+
+
+# Compiled functions.
+
+_FUNCTIONS = ("train_function", "test_function", "predict_function")
+_STEPS = ("train_step", "test_step", "predict_step")
+
+
+def exchange_compiled_functions(model, functions):
+    """Gives a model other compiled functions, and returns those it had.
+
+    Keras compiles `fit`, `evaluate` and `predict` once, with all that was in force
+    then, such as handlers. What changes one of these sets the functions aside and lets
+    Keras make new ones.
+
+    Args:
+        model: A model; a layer that cannot be trained has none.
+        functions: What this function returned before, or an empty dictionary: then
+            Keras makes all of them anew.
+    """
+    if not isinstance(model, Trainer):
+        return {}
+    had = {name: getattr(model, name) for name in _FUNCTIONS}
+    had.update({name: vars(model).pop(name, None) for name in _STEPS})
+    for name in _FUNCTIONS:
+        setattr(model, name, functions.get(name))
+    for name in _STEPS:
+        step = functions.get(name)
+        if not functions and hasattr(model, name):
+            # JAX would find what it compiled for the method, which equals itself.
+            step = functools.partial(getattr(type(model), name), model)
+        if step is not None:
+            vars(model)[name] = step
+    return had
+
+
+# Optimizers.
+
+
+def is_decayed(optimizer, variable):
+    """Whether the weight decay of an optimizer applies to a variable."""
+    if not getattr(optimizer, "weight_decay", None):
+        return False
+    return optimizer._use_weight_decay(variable)
