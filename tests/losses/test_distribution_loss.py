@@ -102,7 +102,8 @@ def test_it_decorates_a_function():
         return (y - rv.mean()) ** 2
 
     assert squared_error.name == "squared_error"
-    variable = bl.RandomVariable(bl.distributions.Normal(np.zeros((8, 1)), 1.0))
+    zeros = np.zeros((8, 1), "float32")
+    variable = bl.RandomVariable(bl.distributions.Normal(zeros, 1.0))
     np.testing.assert_allclose(
         float(squared_error(Y, variable)), np.mean(Y**2), rtol=1e-5
     )
