@@ -36,6 +36,50 @@ def test_callbacks_read_from_a_metric_where_it_should_go():
         assert stop.monitor_op is expected
 
 
+class Ask(keras.layers.Dense):
+    """Remembers which model calls it."""
+
+    model = None
+
+    def call(self, inputs):
+        Ask.model = keras_contact.calling_model()
+        return super().call(inputs)
+
+
+def test_a_layer_knows_the_outermost_model_that_calls_it():
+    model = keras.Sequential([keras.Sequential([Ask(1)])])
+    model(np.ones((2, 1)))
+    assert Ask.model is model
+    assert keras_contact.calling_model() is None
+    model.compile("sgd", "mse")
+    for use in (model.fit, model.evaluate):
+        Ask.model = None
+        use(np.ones((2, 1)), np.ones(2), verbose=0)
+        assert Ask.model is model
+
+
+def test_metrics_of_an_output_are_those_that_compile_was_given():
+    inputs = keras.Input((1,))
+    hidden = keras.layers.Dense(1, name="hidden")
+    first, second = keras.layers.Dense(1, name="a"), keras.layers.Dense(1, name="b")
+    x = hidden(inputs)
+    one, two = keras.Model(inputs, first(x)), keras.Model(inputs, [first(x), second(x)])
+    line = keras.Sequential([hidden, first])
+    mae = keras.metrics.MeanAbsoluteError()
+    of = keras_contact.compiled_metrics
+    assert of(one, first) == []
+    for model in (one, line):
+        model.compile("sgd", "mse", metrics=["accuracy"], weighted_metrics=[mae])
+        assert of(model, first) == ["accuracy", mae]
+        assert of(model, hidden) == []
+    two.compile("sgd", "mse", metrics=[["mse", mae], ["accuracy"]])
+    assert of(two, first) == ["mse", mae]
+    assert of(two, second) == ["accuracy"]
+    two.compile("sgd", "mse", metrics={"b": "accuracy"})
+    assert of(two, first) == []
+    assert of(two, second) == ["accuracy"]
+
+
 def _of_squares(metric):
     class OfSquares(metric):
         def update_state(self, y_true, y_pred, sample_weight=None):
