@@ -31,7 +31,9 @@ def optimized(direction):
 def calling_model():
     """Returns the model, or other layer, whose call is under way, or `None`.
 
-    It is the outermost one of those that call each other.
+    It is the outermost one of those that call each other. `fit` and `evaluate` of a
+    model that was just compiled call it on all backends; on JAX that is once, to build
+    its metrics, as `stateless_call` leaves out the `__call__` of the model.
     """
     context = global_state.get_global_attribute("current_call_ctx")
     return None if context is None else context.entry_layer
