@@ -2,14 +2,15 @@
 
 import keras
 from keras import ops
-from keras.src.backend import get_keras_mask
 
-from bayesian_layers.losses.alignment import align, spread
-from bayesian_layers.random_variable import RandomVariable
+from bayesian_layers import backend
+from bayesian_layers.distributions import Categorical
+from bayesian_layers.losses.alignment import align
+from bayesian_layers.losses.distribution_loss import DistributionLoss
 
 
 @keras.saving.register_keras_serializable("bayesian_layers.losses")
-class NegativeLogLikelihood(keras.losses.Loss):
+class NegativeLogLikelihood(DistributionLoss):
     """-log p(y_true), for a model that ends with a stochastic output layer.
 
     The log-probability is summed over all axes but the first, and averaged over that,
@@ -18,12 +19,19 @@ class NegativeLogLikelihood(keras.losses.Loss):
 
     Targets of shape `[B]` are taken for `[B, 1]` where the output has that shape, and
     the reverse; other shapes raise. `sample_weight` may weigh examples, `[B]`, or also
-    the steps of each, `[B, T]`. A mask (of an `Embedding`, say) leaves out steps.
+    the steps of each, `[B, T]`. A mask (of an `Embedding`, say) leaves out steps. What
+    has no weight may be anything, NaN or a padding label too.
+
+    A target outside of the support has probability 0, and the loss is infinite. Labels
+    that are no class of a `bl.layers.Categorical` raise where the numbers can be looked
+    at: on PyTorch, and outside of compiled functions.
 
     With `beta` above 0 each term is multiplied by its predicted variance to the power
     of beta, as a constant: a network that learns mean and variance then does not give
-    up on examples with a large error by calling them noise. The value of the loss is
-    no likelihood any more; 0.5 is a good start.
+    up on examples with a large error by calling them noise. These factors are divided
+    by their mean over the batch, for each output (column): the units of y change
+    neither the gradients nor the balance with the KL. The value of the loss is no
+    likelihood any more; 0.5 is a good start.
 
     Args:
         beta: A number from 0 (the default), the negative log-likelihood, to 1, where
@@ -43,7 +51,7 @@ class NegativeLogLikelihood(keras.losses.Loss):
     ['loss']
 
     Reference: Seitzer et al. (2022), On the pitfalls of heteroscedastic uncertainty
-    estimation with probabilistic neural networks.
+    estimation with probabilistic neural networks. The division by the mean is ours.
     """
 
     def __init__(
@@ -53,62 +61,54 @@ class NegativeLogLikelihood(keras.losses.Loss):
         name="negative_log_likelihood",
         dtype=None,
     ):
-        super().__init__(name=name, reduction=reduction, dtype=dtype)
+        super().__init__(reduction, name, dtype)
         if not 0.0 <= beta <= 1.0:
             raise ValueError(f"`beta` should be between 0 and 1. Received: beta={beta}")
         self.beta = beta
 
-    def __call__(self, y_true, y_pred, sample_weight=None):
-        values = self.call(y_true, y_pred)
-        mask = get_keras_mask(y_pred)
-        if mask is not None:
-            values = ops.where(spread(mask, values) > 0.0, values, 0.0)
-        if sample_weight is not None:
-            weights = spread(sample_weight, values)
-            # What has no weight may be anything: 0 * inf would be NaN.
-            values = weights * ops.where(ops.equal(weights, 0.0), 0.0, values)
-        values = ops.sum(values, axis=tuple(range(1, len(values.shape))))
-        return self._reduce(ops.cast(values, self.dtype), sample_weight)
-
-    def _reduce(self, values, sample_weight):
-        if self.reduction in (None, "none"):
-            return values
-        total = ops.sum(values)
-        if self.reduction == "sum":
-            return total
-        if self.reduction == "mean_with_sample_weight" and sample_weight is not None:
-            weights = ops.cast(sample_weight, total.dtype)
-            # Of each example, where its steps have weights of their own, their mean.
-            axes = tuple(range(1, len(weights.shape)))
-            return total / ops.sum(ops.mean(weights, axis=axes) if axes else weights)
-        return total / ops.cast(ops.shape(values)[0], total.dtype)
-
     def call(self, y_true, y_pred):
         """Returns -log p(y_true) of each example and each position of it."""
-        if not isinstance(y_pred, RandomVariable):
-            raise TypeError(
-                "NegativeLogLikelihood needs the random variable that a stochastic "
-                "output layer returns, such as `bl.layers.Normal` as the last layer "
-                f"of the model. Received: y_pred of type {type(y_pred).__name__}"
-            )
         distribution = y_pred.distribution
-        values = -distribution.log_prob(align(y_true, distribution.shape()))
-        if not len(values.shape):
-            raise ValueError(
-                "NegativeLogLikelihood needs an output with an axis for the examples. "
-                f"Received: y_pred.shape={tuple(y_pred.shape)}"
-            )
-        return values * self._weights(distribution) if self.beta else values
+        y_true = align(y_true, distribution.shape(), distribution)
+        _check_labels(y_true, distribution)
+        return -distribution.log_prob(y_true)
 
-    def _weights(self, distribution):
+    def term_weights(self, y_pred, weights):
+        """Returns the weights, times the power of the variance over its mean."""
+        if not self.beta:
+            return weights
+        distribution = y_pred.distribution
         if distribution.event_shape:
             raise ValueError(
                 "`beta` needs an output whose elements each have a distribution of "
                 f"their own, such as `bl.layers.Normal`. Received: beta={self.beta} "
                 f"and {type(distribution).__name__}"
             )
-        return ops.stop_gradient(distribution.variance() ** self.beta)
+        powers = ops.stop_gradient(distribution.variance() ** self.beta)
+        weights = ops.ones_like(powers) if weights is None else weights
+        weights = ops.broadcast_to(weights, ops.shape(powers))
+        # Over examples and positions; columns, the last axis, have units of their own.
+        axes = tuple(range(max(1, len(powers.shape) - 1)))
+        total = ops.sum(weights, axis=axes, keepdims=True)
+        weighted = ops.sum(weights * powers, axis=axes, keepdims=True)
+        return weights * powers * total / ops.where(weighted > 0.0, weighted, 1.0)
 
     def get_config(self):
         """Returns the constructor's arguments."""
         return {**super().get_config(), "beta": self.beta}
+
+
+def _check_labels(y_true, distribution):
+    """Raises `ValueError` for labels that are no class, if they can be looked at."""
+    if not isinstance(distribution, Categorical) or not backend.is_concrete(y_true):
+        return
+    inside = distribution.support.check(ops.cast(y_true, "float32"))
+    if not bool(ops.all(inside)):
+        first = int(ops.argmin(ops.cast(ops.reshape(inside, (-1,)), "int32")))
+        label = float(ops.reshape(y_true, (-1,))[first])
+        classes = distribution.num_categories
+        raise ValueError(
+            f"Expected labels from 0 to {classes - 1}, as there are {classes} classes. "
+            f"Received: y_true with the label {label:g}. Give the head as many `units` "
+            "as there are classes, or padding a `sample_weight` of 0."
+        )

@@ -4,18 +4,20 @@ import keras
 from keras import ops
 
 from bayesian_layers.distributions import Bernoulli, Categorical, OneHotCategorical
-from bayesian_layers.losses.alignment import align, spread
+from bayesian_layers.keras_contact import optimized
+from bayesian_layers.losses.alignment import align, weights_of
 from bayesian_layers.random_variable import RandomVariable
 
 
+@optimized("up")
 @keras.saving.register_keras_serializable("bayesian_layers.metrics")
 class Accuracy(keras.metrics.Mean):
     """How often the most probable class is right, for a model that ends with a head.
 
     The string `"accuracy"` will not do: Keras takes what it sees, one class for each
     example, for scores of classes. For `bl.layers.Categorical`, `Bernoulli` and
-    `OneHotCategorical`; labels may be of shape `[B]` or `[B, 1]`. It sees no masks:
-    give steps that do not count a `sample_weight` of 0.
+    `OneHotCategorical`; labels may be of shape `[B]` or `[B, 1]`. Masked steps are left
+    out.
 
     Args:
         name: The name of the metric.
@@ -30,8 +32,6 @@ class Accuracy(keras.metrics.Mean):
     >>> sorted(model.evaluate(x, y, verbose=0, return_dict=True))
     ['accuracy', 'loss']
     """
-
-    _direction = "up"
 
     def __init__(self, name="accuracy", dtype=None):
         super().__init__(name=name, dtype=dtype)
@@ -48,17 +48,15 @@ class Accuracy(keras.metrics.Mean):
                 f"`bl.layers.Categorical`. Received: y_pred={y_pred!r}"
             )
         modes = distribution.mode()
-        right = ops.equal(
-            ops.cast(align(y_true, distribution.shape()), modes.dtype), modes
-        )
+        labels = align(y_true, distribution.shape(), distribution)
+        right = ops.equal(ops.cast(labels, modes.dtype), modes)
         if isinstance(distribution, OneHotCategorical):
             right = ops.all(right, axis=-1)
         right = ops.cast(right, self.dtype)
-        if sample_weight is not None:
-            sample_weight = ops.broadcast_to(
-                spread(sample_weight, right), ops.shape(right)
-            )
-        return super().update_state(right, sample_weight=sample_weight)
+        weights = weights_of(y_pred, sample_weight, right.shape, self.dtype)
+        if weights is not None:
+            weights = ops.broadcast_to(weights, ops.shape(right))
+        return super().update_state(right, sample_weight=weights)
 
     def get_config(self):
         """Returns the constructor's arguments."""

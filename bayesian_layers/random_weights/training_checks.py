@@ -1,6 +1,7 @@
 """Mistakes in training that nothing else would show."""
 
 import warnings
+import weakref
 
 from keras import ops
 
@@ -37,15 +38,20 @@ class TrainingChecks:
         self._layer = layer
         self.unscaled = True
         self.decayed = True
+        self._model = None
 
     def of_call(self):
         """Checks when the layer is called."""
         if not (self.unscaled or self.decayed):
             return
         model, is_training = keras_contact.trained_model()
-        if model is None or keras_contact.in_symbolic_scope():
+        if model is not None:
+            # JAX tells only when it builds the model, not when it differentiates it.
+            self._model = weakref.ref(model)
+        if self._model is None or keras_contact.in_symbolic_scope():
             return
-        if is_training or self._is_differentiated():
+        model = self._model()
+        if model is not None and (is_training or self._is_differentiated()):
             self._check_scale(model)
             self._check_decay(model)
 

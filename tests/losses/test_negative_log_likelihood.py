@@ -8,7 +8,7 @@ import pytest
 from scipy import special, stats
 
 import bayesian_layers as bl
-from tests.differentiation import run, values_and_grad
+from tests.differentiation import jit, run, values_and_grad
 from tests.layers.outputs.table import array
 
 RNG = np.random.default_rng(0)
@@ -109,10 +109,37 @@ def test_other_shapes_raise_with_both(y_shape, shape):
     assert f"y_pred.shape={shape}" in str(error.value)
 
 
-def test_one_hot_targets_of_a_categorical_raise_with_both_shapes():
+@pytest.mark.parametrize("axes", [(), (2,)], ids=["examples", "steps"])
+def test_targets_of_the_other_head_of_classes_raise_with_its_name(axes):
     loss = bl.losses.NegativeLogLikelihood()
-    with pytest.raises(ValueError, match=r"y_true.shape=\(4, 3\).*y_pred.shape=\(4,\)"):
-        loss(np.eye(3, dtype="float32")[CLASSES], categorical())
+    shape = (4, *axes)
+    logits, labels = np.zeros((*shape, 3), "float32"), np.zeros(shape, "int32")
+    vectors = np.eye(3, dtype="float32")[labels]
+    with pytest.raises(ValueError, match=r"y_true.*y_pred.*bl.layers.OneHotCat") as e:
+        loss(vectors, bl.layers.Categorical()(logits))
+    assert f"y_true.shape={vectors.shape}, y_pred.shape={shape}" in str(e.value)
+    for y in (labels, labels[..., None]):
+        with pytest.raises(ValueError, match=r"y_true.*y_pred.*bl.layers.Categorical"):
+            loss(y, bl.layers.OneHotCategorical()(logits))
+
+
+@pytest.mark.parametrize("label", [3, -1])
+def test_labels_out_of_range_raise_with_the_label_and_the_number_of_classes(label):
+    loss = bl.losses.NegativeLogLikelihood()
+    labels = np.array([0, label, 2, 1])
+    with pytest.raises(ValueError, match=rf"3 classes. Received.*label {label}\."):
+        loss(labels, categorical())
+    # Padding without weight is no mistake.
+    loss(labels, categorical(), np.array([1.0, 0.0, 1.0, 1.0]))
+
+
+def test_where_labels_cannot_be_looked_at_their_loss_is_infinite():
+    if keras.backend.backend() == "torch":
+        pytest.skip("Keras compiles nothing on torch.")
+    loss = bl.losses.NegativeLogLikelihood()
+    function = jit(lambda y: loss(y, categorical()))
+    labels = keras.ops.convert_to_tensor(np.array([0, 3, 2, 1], "int32"))
+    assert float(function(labels)) == np.inf
 
 
 def test_an_output_without_examples_raises():
@@ -134,9 +161,9 @@ def test_a_plain_tensor_raises_with_its_type():
 @pytest.mark.parametrize("shape", [(4,), (4, 1), (4, 3), (4, 3, 2), (4, 1, 1)])
 def test_weights_multiply_examples_or_what_is_in_them(shape):
     weight = RNG.uniform(size=shape).astype("float32")
-    spread = weight.reshape((*shape, *[1] * (3 - len(shape))))
+    broadcast = weight.reshape((*shape, *[1] * (3 - len(shape))))
     np.testing.assert_allclose(
-        loss_of(Y, weight=weight), (NLL * spread).sum() / 4, rtol=1e-5
+        loss_of(Y, weight=weight), (NLL * broadcast).sum() / 4, rtol=1e-5
     )
 
 
@@ -203,8 +230,8 @@ def sequence_targets():
     rng = np.random.default_rng(1)
     normal = rng.normal(size=(3, 4, 2)).astype("float32")
     classes = rng.integers(0, 3, (3, 4)).astype("int32")
-    # What stands where nothing was observed: far outside, and no class at all.
-    normal[TOKENS == 0] = 1e30
+    # What stands where nothing was observed: no number, and no class at all.
+    normal[TOKENS == 0] = np.nan
     classes[TOKENS == 0] = -1
     return {"normal": normal, "classes": classes}
 

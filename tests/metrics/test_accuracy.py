@@ -52,6 +52,21 @@ def test_of_other_heads_it_counts_decisions():
     np.testing.assert_allclose(logs["accuracy"], expected, rtol=1e-6)
 
 
+def test_masked_steps_are_left_out():
+    tokens = np.array([[1, 2, 0], [3, 0, 0]], "int32")
+    inputs = keras.Input((3,), dtype="int32")
+    x = keras.layers.Embedding(5, 3, mask_zero=True)(inputs)
+    model = keras.Model(inputs, bl.layers.Categorical(4)(x))
+    model.compile(
+        loss=bl.losses.NegativeLogLikelihood(), metrics=[bl.metrics.Accuracy()]
+    )
+    labels = keras.ops.convert_to_numpy(model(tokens).mode()).copy()
+    labels[0, 1] = (labels[0, 1] + 1) % 4  # One of the three that count is wrong.
+    labels[tokens == 0] = -1
+    logs = model.evaluate(tokens, labels, verbose=0, return_dict=True)
+    np.testing.assert_allclose(logs["accuracy"], 2 / 3, rtol=1e-6)
+
+
 def test_it_is_logged_in_fit_and_can_be_watched():
     model = compiled(bl.layers.Categorical(4))
     history = model.fit(
@@ -69,7 +84,7 @@ def test_it_needs_a_head_of_classes():
         bl.metrics.Accuracy().update_state(LABELS, LOGITS)
     with pytest.raises(TypeError, match="Categorical"):
         bl.metrics.Accuracy().update_state(LABELS, bl.Normal(np.zeros(50), 1.0))
-    with pytest.raises(ValueError, match=r"\(50, 4\).*\(50,\)"):
+    with pytest.raises(ValueError, match=r"\(50, 4\).*\(50,\).*OneHotCategorical"):
         bl.metrics.Accuracy().update_state(
             np.eye(4)[LABELS], bl.layers.Categorical()(LOGITS)
         )

@@ -1,12 +1,55 @@
 """Outputs that are classes."""
 
+import warnings
+
+import keras
+
 from bayesian_layers import distributions
+from bayesian_layers.keras_contact import calling_model, compiled_metrics
 from bayesian_layers.layers.outputs.output_layer import OutputLayer
 from bayesian_layers.layers.register import register
 
+_ACCURACIES = (
+    keras.metrics.BinaryAccuracy,
+    keras.metrics.CategoricalAccuracy,
+    keras.metrics.SparseCategoricalAccuracy,
+)
+
+
+class ClassOutput(OutputLayer):
+    """Base of outputs that are classes: warns of the accuracy of Keras.
+
+    Keras' metrics see the value of the random variable, one class, where they expect
+    scores of classes.
+    """
+
+    sample_dtype = "int32"
+    conversions = ("sample", "mode")
+    scores_may_be = ()  # The conversions that Keras can take for scores.
+    _has_warned = False
+
+    def call(self, inputs):
+        """Returns a random variable."""
+        if not self._has_warned and self.convert not in self.scores_may_be:
+            self._check_accuracy()
+        return super().call(inputs)
+
+    def _check_accuracy(self):
+        for metric in compiled_metrics(calling_model(), self):
+            if metric in ("accuracy", "acc") or isinstance(metric, _ACCURACIES):
+                self._has_warned = True
+                shown = metric if isinstance(metric, str) else type(metric).__name__
+                warnings.warn(
+                    f"The metric {shown!r} does not give the accuracy of the head "
+                    f"{self.name!r}: Keras takes the class that a draw of it is for "
+                    "scores of classes. Compile the model with "
+                    "`metrics=[bl.metrics.Accuracy()]`.",
+                    stacklevel=2,
+                )
+
 
 @register
-class Categorical(OutputLayer):
+class Categorical(ClassOutput):
     """An output that is one of k classes, as an integer from 0 to k - 1.
 
     y ~ Categorical(softmax(logits(x)))
@@ -27,9 +70,7 @@ class Categorical(OutputLayer):
     True
     """
 
-    sample_dtype = "int32"
     is_vector = True
-    conversions = ("sample", "mode")
 
     def sizes(self, count):
         return {"logits": count}
@@ -42,7 +83,7 @@ class Categorical(OutputLayer):
 
 
 @register
-class OneHotCategorical(OutputLayer):
+class OneHotCategorical(ClassOutput):
     """An output that is one of k classes, as a vector of zeros and a one.
 
     y ~ OneHotCategorical(softmax(logits(x))); `[..., k] -> [..., k]`, or `k = units`
@@ -53,9 +94,8 @@ class OneHotCategorical(OutputLayer):
     (8, 4)
     """
 
-    sample_dtype = "int32"
     is_vector = True
-    conversions = ("sample", "mode")
+    scores_may_be = ("mode",)
 
     def sizes(self, count):
         return {"logits": count}
@@ -65,7 +105,7 @@ class OneHotCategorical(OutputLayer):
 
 
 @register
-class Bernoulli(OutputLayer):
+class Bernoulli(ClassOutput):
     """An output that is 0 or 1.
 
     y ~ Bernoulli(sigmoid(logits(x))); `[..., n] -> [..., n]`, or `n = units` from a
@@ -76,8 +116,7 @@ class Bernoulli(OutputLayer):
     (8, 3)
     """
 
-    sample_dtype = "int32"
-    conversions = ("sample", "mode")
+    scores_may_be = ("mode",)
 
     def sizes(self, count):
         return {"logits": count}

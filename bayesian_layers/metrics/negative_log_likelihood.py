@@ -1,0 +1,63 @@
+"""The negative log-likelihood, without the KL, as a metric."""
+
+import keras
+from keras import ops
+
+from bayesian_layers import losses
+from bayesian_layers.keras_contact import optimized
+from bayesian_layers.losses.distribution_loss import sum_of_weights
+
+
+@optimized("down")
+@keras.saving.register_keras_serializable("bayesian_layers.metrics")
+class NegativeLogLikelihood(keras.metrics.Metric):
+    """-log p(y_true), for a model that ends with a stochastic output layer.
+
+    As in `bl.losses.NegativeLogLikelihood` the log-probability is summed over all axes
+    but the first, masked steps are left out, and the sum is averaged over examples:
+    over all those of an epoch, whatever the sizes of batches. The loss of a Bayesian
+    network holds its KL besides; this does not. In `compile(metrics=...)` it gives
+    `nll` and `val_nll` to the logs, to `History` and to `EarlyStopping`.
+
+    Keras hands weights to `compile(weighted_metrics=...)` only. There the mean is the
+    weighted one, divided by the sum of the weights (where steps have weights of their
+    own, by the sum over examples of the mean weight of their steps), and what has no
+    weight may be anything, NaN too.
+
+    Args:
+        name: The name of the metric.
+        dtype: As in `keras.metrics.Metric`.
+
+    Example:
+    >>> model = keras.Sequential([keras.Input((3,)), bl.layers.Normal(1)])
+    >>> model.compile(
+    ...     loss=bl.losses.NegativeLogLikelihood(beta=0.5),
+    ...     metrics=[bl.metrics.NegativeLogLikelihood()],
+    ... )
+    >>> x, y = np.ones((8, 3)), np.zeros(8)
+    >>> sorted(model.evaluate(x, y, verbose=0, return_dict=True))
+    ['loss', 'nll']
+    """
+
+    def __init__(self, name="nll", dtype=None):
+        super().__init__(name=name, dtype=dtype)
+        self._loss = losses.NegativeLogLikelihood(reduction="sum", dtype=dtype)
+        self.total = self.add_variable((), "zeros", name="total")
+        self.count = self.add_variable((), "zeros", name="count")
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        """Adds a batch."""
+        self.total.assign_add(self._loss(y_true, y_pred, sample_weight))
+        if sample_weight is None:
+            count = ops.cast(ops.shape(y_pred)[0], self.dtype)
+        else:
+            count = sum_of_weights(sample_weight, self.dtype)
+        self.count.assign_add(count)
+
+    def result(self):
+        """Returns the mean over examples."""
+        return ops.divide_no_nan(self.total, self.count)
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        return {"name": self.name, "dtype": self.dtype}
