@@ -164,12 +164,33 @@ def called_path(layer):
     """Returns the names of the layers whose calls are under way, down to `layer`.
 
     Unlike the paths of variables, which depend on who built a layer first, they are
-    the same for a model that was saved and loaded.
+    the same for a model that was saved and loaded: a layer of a user's own model goes
+    by the attribute that holds it, as Keras counts up its name with each instance.
     """
+    callers = [scope.caller for scope in _scopes()]
     names = [scope.name for scope in _scopes()]
-    if not _scopes() or _scopes()[-1].caller is not layer:
+    if not callers or callers[-1] is not layer:
+        callers.append(layer)
         names.append(layer.name)
+    for i in range(1, len(names)):
+        names[i] = _attribute_name(callers[i - 1], callers[i]) or names[i]
     return "/".join(names)
+
+
+def _attribute_name(outer, inner):
+    """The attribute of a user's layer that holds another, or `None`."""
+    if type(outer).__module__.startswith(("keras.", "bayesian_layers.")):
+        return None
+    # On torch layers are among the modules.
+    attributes = {**vars(outer), **getattr(outer, "_modules", {})}
+    for name, value in attributes.items():
+        if value is inner and not name.startswith("_"):
+            return name
+        if isinstance(value, (list, tuple)) and not name.startswith("_"):
+            for index, part in enumerate(value):
+                if part is inner:
+                    return f"{name}_{index}"
+    return None
 
 
 def in_time_distributed():
