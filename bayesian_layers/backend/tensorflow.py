@@ -1,6 +1,7 @@
 """The backend functions on TensorFlow."""
 
 import math
+import weakref
 
 import keras
 import tensorflow as tf
@@ -79,8 +80,24 @@ def undifferentiable(x, message, *sources):
 
 
 def is_concrete(x):
-    """Whether `x` is an eager tensor rather than a symbolic one."""
-    return tf.is_tensor(x) and not tf.is_symbolic_tensor(x)
+    """Whether `x` is an eager tensor or variable, outside of all graphs.
+
+    In a graph a comparison even of such a tensor is symbolic.
+    """
+    eager = tf.executing_eagerly() and not tf.is_symbolic_tensor(x)
+    return tf.is_tensor(x) and eager
+
+
+def trace_state():
+    """An object that equals another one if both were made in the same graph."""
+    if tf.executing_eagerly():
+        return None
+    return weakref.ref(tf.compat.v1.get_default_graph())
+
+
+def is_compiling():
+    """Whether a graph is being made: then what is computed now has no numbers."""
+    return not tf.executing_eagerly()
 
 
 def static_dtype(dtype):

@@ -119,6 +119,15 @@ def is_concrete(x):
     )
 
 
+def trace_state():
+    """Equal at all times: what is computed has numbers at once."""
+
+
+def is_compiling():
+    """Whether `torch.compile` is at work."""
+    return torch.compiler.is_compiling()
+
+
 def static_dtype(dtype):
     """A dtype as a variable of this backend shows it: a string."""
     return keras.backend.standardize_dtype(dtype)

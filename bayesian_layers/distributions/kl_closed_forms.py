@@ -264,8 +264,8 @@ def _independent(q, p):
         )
     terms = kl_divergence(q.distribution, p.distribution, "closed_form")
     rank = q.reinterpreted_batch_ndims
-    spread = ops.zeros(q._dynamic_batch_shape() + q.event_shape[:rank])
-    return q._sum(terms + ops.cast(spread, terms.dtype), rank)
+    zeros = ops.zeros(q._dynamic_batch_shape() + q.event_shape[:rank], terms.dtype)
+    return q._sum(terms + zeros, rank)
 
 
 @register_kl(Transformed, Transformed)

@@ -11,7 +11,7 @@ def split(seed, count):
     """Returns `count` seeds for draws that must be independent of each other.
 
     A `SeedGenerator` moves on at each draw and `None` is fresh at each, so both serve
-    as they are. An integer would give the same noise each time; it is spread out.
+    as they are. An integer would give the same noise each time; others are made of it.
     """
     if not isinstance(seed, int):
         return [seed] * count
