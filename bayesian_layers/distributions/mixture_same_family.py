@@ -122,13 +122,10 @@ class MixtureSameFamily(Distribution):
 
     def _sample(self, sample_shape, seed):
         choice_seed, component_seed = noise.split(seed, 2)
-        batch = self._dynamic_batch_shape()
-        size = self.mixture_distribution.num_categories
         # Each member of the batch makes its own choice, among draws of its own.
-        mixture = self.mixture_distribution._broadcast_batch(batch)
-        components = self.components_distribution._broadcast_batch((*batch, size))
-        choice = mixture._sample(sample_shape, choice_seed)
-        draws = components._sample(sample_shape, component_seed)
+        whole = self._broadcast_batch(self._dynamic_batch_shape())
+        choice = whole.mixture_distribution._sample(sample_shape, choice_seed)
+        draws = whole.components_distribution._sample(sample_shape, component_seed)
         index = ops.reshape(
             choice, ops.shape(choice) + (1,) * (1 + len(self.event_shape))
         )
@@ -144,15 +141,10 @@ class MixtureSameFamily(Distribution):
 
     def _broadcast_batch(self, batch):
         size = self.mixture_distribution.num_categories
+        mixture = self.mixture_distribution._broadcast_batch(batch)
+        components = self.components_distribution._broadcast_batch((*batch, size))
         return self.rebuild(
-            {
-                "mixture_distribution": self.mixture_distribution._broadcast_batch(
-                    batch
-                ),
-                "components_distribution": self.components_distribution._broadcast_batch(
-                    (*batch, size)
-                ),
-            }
+            {"mixture_distribution": mixture, "components_distribution": components}
         )
 
     def log_prob(self, value):

@@ -74,7 +74,8 @@ class PlainNormal(bl.initializers.Posterior):
 )
 def test_a_posterior_may_use_the_public_constructor(layer):
     model = keras.Sequential([layer(1, kernel_initializer=PlainNormal())])
-    model.compile(keras.optimizers.Adam(0.02), "mse")
+    # The scale is not constrained: with small steps it stays positive.
+    model.compile(keras.optimizers.Adam(0.002), "mse")
     bl.scale_kl(model, dataset_size=1000)
     before = None
     for _ in range(2):
@@ -93,7 +94,8 @@ def test_numbers_that_a_program_closes_over_are_not_looked_at():
         first = bl.distributions.Normal(x, scale).stddev()
         return first + bl.distributions.Uniform(-tensor, tensor).mean()
 
-    assert float(jit(program)(ops.convert_to_tensor(0.0))) == 2.0
+    result = jit(program)(ops.convert_to_tensor(0.0))
+    assert ops.convert_to_numpy(result) == 2.0
 
 
 def test_dtype_and_batch_shape_are_computed_once(monkeypatch):
