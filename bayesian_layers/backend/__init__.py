@@ -7,6 +7,7 @@ the same functions; the one that belongs to `keras.backend.backend()` is used:
   `log_ndtr`, `ndtri`;
 - samplers: `random_gamma` (differentiable with respect to the concentration) and
   `random_poisson`;
+- `cholesky(matrix)`: with NaN, and no exception, where there is no factor;
 - `undifferentiable(x, message, *sources)`: the identity, whose differentiation with
   respect to `x`, or to a source that `x` was made from, raises;
 - `is_concrete(x)`: whether the numbers in a tensor can be looked at now;
@@ -33,6 +34,7 @@ else:
     )
 
 betainc = _implementation.betainc
+cholesky = _implementation.cholesky
 compile_inference = _implementation.compile_inference
 compiles_gamma_noise = _implementation.compiles_gamma_noise
 digamma = _implementation.digamma

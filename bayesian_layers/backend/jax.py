@@ -19,6 +19,11 @@ ndtri = special.ndtri
 compiles_gamma_noise = True
 
 
+def cholesky(matrix):
+    """The lower Cholesky factor, of NaN where there is none."""
+    return jnp.linalg.cholesky(matrix)
+
+
 def random_gamma(shape, concentration, dtype, seed):
     """Standard gamma noise, with implicit gradients to the concentration."""
     return keras.random.gamma(shape, concentration, dtype=dtype, seed=seed)

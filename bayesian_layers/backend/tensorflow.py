@@ -56,6 +56,15 @@ def log_ndtr(x):
     return result, gradient
 
 
+def cholesky(matrix):
+    """The lower Cholesky factor, of NaN where there is none."""
+    factor = tf.linalg.cholesky(matrix)
+    # Where it fails, some elements are no numbers and others are left over.
+    diagonal = tf.reduce_sum(tf.linalg.diag_part(factor), axis=-1)
+    failed = tf.math.is_nan(diagonal)[..., None, None]
+    return tf.where(failed, tf.constant(float("nan"), factor.dtype), factor)
+
+
 def random_gamma(shape, concentration, dtype, seed):
     """Standard gamma noise, with implicit gradients to the concentration."""
     noise = keras.random.gamma(shape, concentration, dtype=dtype, seed=seed)

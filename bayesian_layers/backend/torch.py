@@ -77,6 +77,12 @@ def _generator(seed, device):
     return torch.Generator(device=device).manual_seed(first << 31 | second)
 
 
+def cholesky(matrix):
+    """The lower Cholesky factor, of NaN where there is none."""
+    factor, info = torch.linalg.cholesky_ex(matrix)
+    return torch.where((info > 0)[..., None, None], torch.nan, factor)
+
+
 def random_gamma(shape, concentration, dtype, seed):
     """Standard gamma noise, with implicit gradients to the concentration."""
     concentration = torch.broadcast_to(concentration, shape)

@@ -235,13 +235,11 @@ def _normal_diag(q, p):
 
 @register_kl(mvn.MultivariateNormal, mvn.MultivariateNormal)
 def _multivariate_normal(q, p):
-    size = q.event_shape[0]
-    p_tril, q_tril = ops.cholesky(p.covariance()), ops.cholesky(q.covariance())
-    # The columns of L_p^-1 L_q, one right-hand side each.
-    columns = mvn.solve_lower(p_tril[..., None, :, :], ops.swapaxes(q_tril, -1, -2))
-    trace = ops.sum(ops.square(columns), axis=(-2, -1))
+    # trace(P^-1 Q) = trace(R^T P^-1 R) for Q = R R^T: no matrix is factorized again.
+    trace = p._squares(q._root())
     distance = p._squared_distance(q.loc - p.loc)
-    return 0.5 * (trace + distance - size) + p._half_log_det() - q._half_log_det()
+    excess = trace + distance - q.event_shape[0]
+    return 0.5 * excess + p._half_log_det() - q._half_log_det()
 
 
 @register_kl(mvn.MultivariateNormal, mvn.MultivariateNormalDiag)

@@ -28,6 +28,19 @@ BAD = [
         lambda: d.MultivariateNormalTriL([0.0, 0.0], [[1.0, 1.0], [0.0, 1.0]]),
         "lower triangular",
     ),
+    (
+        lambda: d.MultivariateNormalTriL(np.zeros(3), np.eye(2)),
+        r"one length k.*loc.shape=\(3,\).*scale_tril.shape=\(2, 2\)",
+    ),
+    (
+        lambda: d.MultivariateNormalDiag(np.zeros(3), np.ones(2)),
+        r"one length k.*\(3,\).*\(2,\)",
+    ),
+    (
+        lambda: d.MultivariateNormalLowRank(np.zeros(3), np.ones(3), np.ones((2, 1))),
+        r"one length k.*\(2, 1\)",
+    ),
+    (lambda: d.MultivariateNormalDiag(0.0, np.ones(2)), r"`loc` to have at least 1"),
     (lambda: d.Independent(d.Normal(0.0, 1.0), 1), "from 0 to 0"),
     (lambda: d.Quantized(d.Normal(0.0, 1.0), 3, 1), "`low` < `high`"),
     (lambda: d.Quantized(d.Normal(0.0, 1.0), 0.5, 1.5), "without `num_bins` integers"),
