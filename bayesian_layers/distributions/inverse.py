@@ -47,7 +47,7 @@ def gamma_quantile(concentration, lower, upper):
     """
     a, lower, upper = map(ops.stop_gradient, broadcast(concentration, lower, upper))
     left = lower <= upper
-    sign = ops.where(left, 1.0, -1.0)
+    sign = ops.where(left, ops.ones_like(a), -1.0)
     log_tail = ops.log(ops.minimum(lower, upper))
     log_lower = ops.where(left, log_tail, ops.log1p(-upper))
     log_a = ops.log(a)
