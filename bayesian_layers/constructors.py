@@ -43,7 +43,13 @@ def constructor(cls):
     signature = inspect.signature(cls)
 
     def construct(*args, sample_shape=(), value=None, name=None, seed=None, **kwargs):
-        return RandomVariable(cls(*args, **kwargs), value, sample_shape, name, seed)
+        return RandomVariable(
+            cls(*args, **kwargs),
+            value=value,
+            sample_shape=sample_shape,
+            name=name,
+            seed=seed,
+        )
 
     construct.__name__ = construct.__qualname__ = cls.__name__
     construct.__module__ = "bayesian_layers"

@@ -21,9 +21,11 @@ class RandomVariable(keras.Variable):
     value to the distribution's parameters. The methods of the distribution are there
     too.
 
-    The value is drawn when it is first read, and stays the same from then on. It is
-    drawn at once where handlers are in force (`bl.tape`, `bl.condition`, ...), so that
-    they see it, and in Keras' `stateless_call`, where a seed generator's state ends.
+    The value is drawn when it is first read, and stays the same from then on; a
+    compiled function that it was not made in draws it again, by its integer seed.
+    It is drawn at once where handlers are in force (`bl.tape`, `bl.condition`, ...), so
+    that they see it, and in Keras' `stateless_call`, where a seed generator's state
+    ends.
 
     It is a `keras.Variable` to Keras, which is how all backends come to accept it, but
     it is no weight: it cannot be assigned to, nor made an attribute of a layer, which
@@ -48,20 +50,19 @@ class RandomVariable(keras.Variable):
     __array_priority__ = 1000  # NumPy arrays on the left leave operators to us.
     __hash__ = object.__hash__
 
-    def __init__(self, distribution, value=None, sample_shape=(), name=None, seed=None):
+    def __init__(
+        self, distribution, *, value=None, sample_shape=(), name=None, seed=None
+    ):
+        scoped = in_stateless_scope()
+        if scoped:
+            # JAX keeps all state in the scope of `stateless_call`: afterwards, in the
+            # loss, it is too late to read a variable, or to draw by a seed generator.
+            distribution = distribution._map(lambda parameter: parameter)
         self._set(distribution, shapes.standardize(sample_shape), name, seed)
-        at_once = (is_tracing() or self._seed_is_scoped()) and not is_lazy()
-        if value is not None or at_once:
+        self._made_in = backend.trace_state()
+        scoped = scoped and isinstance(seed, keras.random.SeedGenerator)
+        if value is not None or ((scoped or is_tracing()) and not is_lazy()):
             self._drawn = self._draw(value)
-
-    def _seed_is_scoped(self):
-        """Whether the state of the seed ends with the scope that we are in.
-
-        JAX keeps the state of seed generators, like all state, in the scope of
-        `stateless_call`: afterwards, in the loss, it is too late to draw.
-        """
-        generator = isinstance(self._seed, keras.random.SeedGenerator)
-        return generator and in_stateless_scope()
 
     def _draw(self, value=None):
         value = draw(
@@ -99,11 +100,30 @@ class RandomVariable(keras.Variable):
 
     @property
     def value(self):
-        """The value: drawn when it is first read."""
+        """The value: drawn when it is first read.
+
+        Raises:
+            ValueError: If it is first read while another function is compiled than the
+                one it was made in, and there is no integer seed to draw it by again.
+        """
         if not self.is_drawn:
+            if self._belongs_elsewhere():
+                return self._draw()
             # Of two threads that read first at the same time, both get one value.
             vars(self).setdefault("_drawn", self._draw())
         return self._drawn
+
+    def _belongs_elsewhere(self):
+        """Whether what is drawn now is part of a program that the variable outlives."""
+        if backend.trace_state() == self._made_in or not backend.is_compiling():
+            return False
+        if not isinstance(self._seed, int):
+            raise ValueError(
+                f"{self!r} is first read while a function is compiled that it was not "
+                "made in: its value would end with that function. Read `value` before, "
+                "give an integer as `seed`, or make the random variable inside."
+            )
+        return True
 
     @property
     def is_drawn(self):
@@ -149,6 +169,16 @@ class RandomVariable(keras.Variable):
         """Returns the value as a NumPy array."""
         return ops.convert_to_numpy(self.value)
 
+    def __iter__(self):
+        # Without it Python counts up until an index is refused, which JAX never does.
+        if not self.ndim:
+            raise TypeError(f"{self!r} is a scalar and cannot be iterated over.")
+        return iter(ops.unstack(self.value))
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return func(*_values(args), **_values(kwargs or {}))
+
     def __array__(self, dtype=None, copy=None):
         value = self.numpy()
         return value if dtype is None else value.astype(dtype)
@@ -168,6 +198,17 @@ class RandomVariable(keras.Variable):
         )
 
 
+def _values(arguments):
+    """The arguments of a function of PyTorch, with values in place of variables."""
+    if isinstance(arguments, keras.Variable):
+        return arguments.value
+    if isinstance(arguments, dict):
+        return {name: _values(argument) for name, argument in arguments.items()}
+    if type(arguments) in (tuple, list):
+        return type(arguments)(map(_values, arguments))
+    return arguments
+
+
 def _delegate(method):
     @functools.wraps(getattr(Distribution, method))
     def call(self, *args, **kwargs):
@@ -178,6 +219,7 @@ def _delegate(method):
 
 for _method in (
     "sample",
+    "sample_and_log_prob",
     "log_prob",
     "prob",
     "mean",

@@ -4,7 +4,13 @@ import pytest
 from keras import ops
 
 import bayesian_layers as bl
-from tests.differentiation import grad, jit, native_sin, second_derivative
+from tests.differentiation import (
+    BACKEND,
+    grad,
+    jit,
+    native_sin,
+    second_derivative,
+)
 
 NORMAL = bl.distributions.Normal
 
@@ -320,3 +326,140 @@ def test_as_output_it_trains_evaluates_predicts_and_saves(make, loss, tmp_path):
     np.testing.assert_allclose(
         array(loaded(x).distribution.loc), array(model(x).distribution.loc), rtol=1e-6
     )
+
+
+# Compiled functions that it was not made in.
+
+
+def test_first_read_in_a_compiled_function_it_has_the_value_of_its_seed():
+    x = ops.convert_to_tensor(np.ones(3, "float32"))
+    w = bl.Normal(0.0, 1.0, seed=1)
+    inside = [array(jit(lambda t: t * w.value)(x)) for _ in range(2)]
+    outside = float(w)
+    assert outside == float(bl.Normal(0.0, 1.0, seed=1))
+    for value in inside + [array(jit(lambda t: t * w.value)(x))]:
+        np.testing.assert_allclose(value, np.full(3, outside), rtol=1e-6)
+
+
+def test_first_read_in_a_compiled_function_it_follows_its_parameters():
+    loc = keras.Variable([1.0, 2.0])
+    w = bl.Normal(loc, 1.0, seed=1)
+    inside = array(jit(lambda t: t + w.value)(ops.zeros(2)))
+    np.testing.assert_allclose(inside, array(w), rtol=1e-6)
+
+
+@pytest.mark.skipif(BACKEND == "torch", reason="Nothing is compiled on torch.")
+@pytest.mark.parametrize("seed", [None, "generator"])
+def test_without_an_integer_seed_it_has_to_be_read_before(seed):
+    if seed == "generator":
+        seed = keras.random.SeedGenerator(1)
+    w = bl.Normal(0.0, 1.0, seed=seed)
+    with pytest.raises(ValueError, match="Read `value` before"):
+        jit(lambda t: t * w.value)(ops.ones(2))
+    value = float(w)
+    inside = array(jit(lambda t: t * w.value)(ops.ones(2)))
+    np.testing.assert_allclose(inside, [value, value])
+
+
+def test_made_and_read_in_one_compiled_function_it_keeps_its_value():
+    def program(x):
+        w = bl.Normal(x, 1.0, seed=3)
+        return w.value - w.value, w.value
+
+    difference, value = jit(program)(ops.zeros(2))
+    np.testing.assert_array_equal(array(difference), np.zeros(2))
+    np.testing.assert_array_equal(
+        array(value), array(bl.Normal([0.0, 0.0], 1.0, seed=3))
+    )
+
+
+@pytest.mark.skipif(BACKEND != "jax", reason="Eager gradients are traced on JAX.")
+def test_first_read_in_an_eager_gradient_it_keeps_its_value():
+    import jax
+
+    w = bl.Normal(0.0, 1.0)
+    gradient = jax.grad(lambda t: t * w.value)(1.0)
+    assert float(gradient) == float(w)
+
+
+# Mapping over parameters, on JAX.
+
+
+@pytest.mark.skipif(BACKEND != "jax", reason="Pytrees are mapped over on JAX.")
+def test_mapped_over_a_scalar_parameter_the_batch_axes_stay_apart():
+    import jax
+
+    scales = np.array([1.0, 2.0, 3.0], "float32")
+    expected = np.broadcast_to(scales[:, None], (3, 3))
+
+    def normal(scale):
+        return bl.Normal(np.zeros(3), scale, value=np.zeros(3))
+
+    for mapped in (lambda f: lambda x: jax.lax.map(f, x), jax.vmap):
+        np.testing.assert_array_equal(array(mapped(normal)(scales).stddev()), expected)
+        mixture = mapped(mixture_of)(scales)
+        assert mixture.batch_shape == (3, 4)
+        np.testing.assert_allclose(
+            array(mixture.mean()), np.broadcast_to(0.5 * scales[:, None], (3, 4))
+        )
+    restored = jax.vmap(lambda d: d.log_prob(0.0))(bl.distributions.Normal(scales, 2.0))
+    np.testing.assert_allclose(
+        array(restored), array(bl.distributions.Normal(scales, 2.0).log_prob(0.0))
+    )
+
+
+def mixture_of(scale):
+    return bl.distributions.MixtureSameFamily(
+        bl.distributions.Categorical(probs=[0.5, 0.5]),
+        NORMAL(scale * np.broadcast_to([0.0, 1.0], (4, 2)).astype("float32"), 1.0),
+    )
+
+
+# Iteration, and lists of variables.
+
+
+def test_iteration_ends_and_scalars_refuse_it():
+    w = variable(sample_shape=2)
+    rows = list(w)
+    assert len(rows) == 2
+    np.testing.assert_array_equal(np.stack([array(row) for row in rows]), array(w))
+    first, *_, last = variable()
+    assert (float(first), float(last)) == (array(variable())[0], array(variable())[2])
+    with pytest.raises(TypeError, match="scalar"):
+        iter(bl.Normal(0.0, 1.0))
+
+
+def test_lists_of_variables_are_stacked_by_the_backend_and_by_keras():
+    w = variable()
+    expected = np.stack([array(w), array(w)])
+    for stacked in (native_stack([w, w]), ops.stack([w, w])):
+        np.testing.assert_array_equal(array(stacked), expected)
+    np.testing.assert_array_equal(array(ops.concatenate([w, w])), expected.ravel())
+
+
+def native_stack(values):
+    if BACKEND == "torch":
+        import torch
+
+        flat = torch.cat(values, dim=0)
+        assert flat.shape == (6,)
+        return torch.stack(values)
+    if BACKEND == "jax":
+        import jax.numpy
+
+        return jax.numpy.stack(values)
+    import tensorflow
+
+    return tensorflow.stack(values)
+
+
+def test_all_arguments_but_the_distribution_have_names():
+    with pytest.raises(TypeError, match="positional"):
+        bl.RandomVariable(NORMAL(0.0, 1.0), 2.0)
+
+
+def test_sample_and_log_prob_belong_together():
+    w = variable()
+    sample, log_prob = w.sample_and_log_prob(5, seed=2)
+    np.testing.assert_array_equal(array(sample), array(w.sample(5, seed=2)))
+    np.testing.assert_array_equal(array(log_prob), array(w.log_prob(sample)))

@@ -7,9 +7,11 @@ the same functions; the one that belongs to `keras.backend.backend()` is used:
   `log_ndtr`, `ndtri`;
 - samplers: `random_gamma` (differentiable with respect to the concentration) and
   `random_poisson`;
+- `cholesky(matrix)`: with NaN, and no exception, where there is no factor;
 - `undifferentiable(x, message, *sources)`: the identity, whose differentiation with
   respect to `x`, or to a source that `x` was made from, raises;
 - `is_concrete(x)`: whether the numbers in a tensor can be looked at now;
+- `is_compiling()`: whether a program is being traced; `trace_state()`: which one;
 - `is_differentiated(x)`: whether a gradient by a tensor is being computed, on JAX;
 - `static_shape(shape)`, `static_dtype(dtype)`: as a `keras.Variable` has to show them;
 - `register_pytree(cls, flatten, unflatten)`: lets a class cross `jax.jit`;
@@ -32,11 +34,13 @@ else:
     )
 
 betainc = _implementation.betainc
+cholesky = _implementation.cholesky
 compile_inference = _implementation.compile_inference
 compiles_gamma_noise = _implementation.compiles_gamma_noise
 digamma = _implementation.digamma
 gammainc = _implementation.gammainc
 gammaincc = _implementation.gammaincc
+is_compiling = _implementation.is_compiling
 is_concrete = _implementation.is_concrete
 is_differentiated = _implementation.is_differentiated
 lgamma = _implementation.lgamma
@@ -48,4 +52,5 @@ random_poisson = _implementation.random_poisson
 register_pytree = _implementation.register_pytree
 static_dtype = _implementation.static_dtype
 static_shape = _implementation.static_shape
+trace_state = _implementation.trace_state
 undifferentiable = _implementation.undifferentiable

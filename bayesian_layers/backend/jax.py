@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import jax.scipy.special as special
 import keras
+from jax.extend.core import get_opaque_trace_state
 
 from bayesian_layers.seeds import key_data
 
@@ -16,6 +17,11 @@ log_ndtr = special.log_ndtr
 ndtri = special.ndtri
 
 compiles_gamma_noise = True
+
+
+def cholesky(matrix):
+    """The lower Cholesky factor, of NaN where there is none."""
+    return jnp.linalg.cholesky(matrix)
 
 
 def random_gamma(shape, concentration, dtype, seed):
@@ -47,9 +53,26 @@ def undifferentiable(x, message, *sources):
     return identity(x, *sources)
 
 
+def trace_state():
+    """An object that equals another one if no trace began or ended in between."""
+    return get_opaque_trace_state(convention="bayesian_layers")
+
+
+_OUTSIDE = trace_state()
+
+
 def is_concrete(x):
-    """Whether `x` is an array with numbers in it rather than a tracer."""
-    return isinstance(x, jnp.ndarray) and not isinstance(x, jax.core.Tracer)
+    """Whether `x` is an array with numbers in it, outside of all transformations.
+
+    In a program that is being traced a comparison even of such an array is traced.
+    """
+    is_array = isinstance(x, jnp.ndarray) and not isinstance(x, jax.core.Tracer)
+    return is_array and trace_state() == _OUTSIDE
+
+
+def is_compiling():
+    """Whether a program is being traced: then what is computed now has no numbers."""
+    return isinstance(jnp.zeros(()), jax.core.Tracer)
 
 
 def static_dtype(dtype):

@@ -35,12 +35,14 @@ def betainc(a, b, x):
         - torch.log(p)
         - (lgamma(p) + lgamma(q) - lgamma(p + q))
     )
-    fraction = torch.exp(log_front) / _beta_continued_fraction(p, q, y)
+    # A few roundings: what is asked for is never reached to the last one.
+    tolerance = max(0.01 * torch.finfo(dtype).eps, 8.0 * torch.finfo(x.dtype).eps)
+    fraction = torch.exp(log_front) / _beta_continued_fraction(p, q, y, tolerance)
     result = torch.where(swap, 1.0 - fraction, fraction)
-    return torch.where(inside, result, (x >= 1.0).to(result.dtype)).to(dtype)
+    return torch.where(inside, result, torch.clamp(x, 0.0, 1.0)).to(dtype)
 
 
-def _beta_continued_fraction(a, b, x):
+def _beta_continued_fraction(a, b, x, tolerance):
     """1 + d1/(1 + d2/(1 + ...)) of DLMF 8.17.22, by the modified Lentz method."""
     tiny = torch.finfo(x.dtype).tiny * 1e4
 
@@ -56,7 +58,7 @@ def _beta_continued_fraction(a, b, x):
             numerator = away_from_zero(1.0 + d / numerator)
             change = numerator * denominator
             result = result * change
-        if torch.all(torch.abs(change - 1.0) < torch.finfo(x.dtype).eps):
+        if not torch.any(torch.abs(change - 1.0) > tolerance):
             break
     return result
 
@@ -73,6 +75,12 @@ def _generator(seed, device):
         return None
     first, second = key_data(seed).tolist()
     return torch.Generator(device=device).manual_seed(first << 31 | second)
+
+
+def cholesky(matrix):
+    """The lower Cholesky factor, of NaN where there is none."""
+    factor, info = torch.linalg.cholesky_ex(matrix)
+    return torch.where((info > 0)[..., None, None], torch.nan, factor)
 
 
 def random_gamma(shape, concentration, dtype, seed):
@@ -117,6 +125,15 @@ def is_concrete(x):
         and not torch.compiler.is_compiling()
         and not torch._C._functorch.is_functorch_wrapped_tensor(x)
     )
+
+
+def trace_state():
+    """Equal at all times: what is computed has numbers at once."""
+
+
+def is_compiling():
+    """Whether `torch.compile` is at work."""
+    return torch.compiler.is_compiling()
 
 
 def static_dtype(dtype):

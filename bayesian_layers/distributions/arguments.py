@@ -34,6 +34,11 @@ def standardize_parameter(value, dtype, name, distribution):
     return ops.convert_to_tensor(value, dtype)
 
 
+def is_tensor(value):
+    """Whether a stored parameter is a tensor or a Keras variable."""
+    return isinstance(value, keras.Variable) or ops.is_tensor(value)
+
+
 def parameter_property(name):
     """Returns the property of a distribution that reads a parameter."""
     return property(
@@ -43,6 +48,8 @@ def parameter_property(name):
 
 def flatten(distribution):
     """Takes a distribution apart: tensors and distributions, and all else."""
+    if distribution._is_whole():
+        distribution = distribution._aligned()
     arguments = distribution._arguments
     names = tuple(
         name

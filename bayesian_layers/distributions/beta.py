@@ -8,6 +8,12 @@ from bayesian_layers.distributions import constraints, noise
 from bayesian_layers.distributions.distribution import Distribution, register
 from bayesian_layers.distributions.functions import safe_log, tiny
 from bayesian_layers.distributions.incomplete import betainc
+from bayesian_layers.distributions.inverse import (
+    at_ends,
+    beta_quantile,
+    tails,
+    with_implicit_gradient,
+)
 from bayesian_layers.distributions.stirling import (
     gamma_entropy,
     lgamma_rest,
@@ -76,6 +82,13 @@ class Beta(Distribution):
     def _log_survival(self, value):
         x = ops.clip(value, 0.0, 1.0)
         return ops.log(betainc(self.concentration0, self.concentration1, 1.0 - x, x))
+
+    def _quantile(self, probability):
+        a, b = self.concentration1, self.concentration0
+        log_ratio = beta_quantile(a, b, *tails(probability))
+        x = ops.sigmoid(log_ratio + ops.log(a) - ops.log(b))
+        x = at_ends(x, probability, 0.0, 1.0)
+        return with_implicit_gradient(x, probability, self._cdf, self._log_prob)
 
     def _mean(self):
         return self.concentration1 / self._total()

@@ -11,9 +11,17 @@ from bayesian_layers.distributions import constraints, shapes
 from bayesian_layers.distributions.arguments import (
     common_dtype,
     flatten,
+    is_tensor,
     parameter_property,
     standardize_parameter,
     unflatten,
+)
+from bayesian_layers.distributions.types import (
+    SampleShape,
+    Seed,
+    Shape,
+    Tensor,
+    TensorLike,
 )
 
 register = keras.saving.register_keras_serializable("bayesian_layers.distributions")
@@ -120,6 +128,13 @@ class Distribution:
         Only numbers that are there to be looked at are checked: under a tracer this
         leaves nothing in the compiled program.
         """
+        for name, value in self._given().items():
+            rank = self.parameters[name].event_rank
+            if len(value.shape) < rank:
+                raise ValueError(
+                    f"{type(self).__name__} expects `{name}` to have at least {rank} "
+                    f"axes. Received: {name}.shape={shapes.static(value)}"
+                )
         for name, constraint in self._concrete().items():
             value = self._parameter(name)
             if not bool(ops.all(constraint.check(value))):
@@ -159,13 +174,13 @@ class Distribution:
                 f"{high}={ops.convert_to_numpy(upper)}"
             )
 
-    @property
-    def parameter_dtype(self):
+    @functools.cached_property
+    def parameter_dtype(self) -> str:
         """The floating dtype that the distribution computes in."""
         return common_dtype(self._given().values())
 
     @property
-    def dtype(self):
+    def dtype(self) -> str:
         """The dtype of samples."""
         return self.parameter_dtype
 
@@ -177,21 +192,39 @@ class Distribution:
             for name, value in self._given().items()
         ]
 
-    @property
-    def batch_shape(self):
+    @functools.cached_property
+    def batch_shape(self) -> Shape:
         """The shape of a batch of such distributions; unknown sizes are `None`."""
         return shapes.broadcast(*self._parameter_batch_shapes(shapes.static))
 
     @property
-    def event_shape(self):
+    def event_shape(self) -> Shape:
         """The shape of one value of one distribution."""
         return ()
 
     def _dynamic_batch_shape(self):
         """`batch_shape`, with scalar tensors for sizes known only at run time."""
+        if None not in self.batch_shape:
+            return self.batch_shape
         return shapes.broadcast(*self._parameter_batch_shapes(ops.shape))
 
-    def _spread_batch(self, batch):
+    def _is_whole(self):
+        """Whether its parameters are tensors: JAX rebuilds pytrees of anything."""
+        parts = [v for v in self._arguments.values() if isinstance(v, Distribution)]
+        return all(map(is_tensor, self._given().values())) and all(
+            part._is_whole() for part in parts
+        )
+
+    def _aligned(self):
+        """The distribution with parameters of one batch shape.
+
+        As leaves of a pytree they are then mapped over along the same axes.
+        """
+        batch_shapes = set(self._parameter_batch_shapes(shapes.static))
+        aligned = len(batch_shapes) < 2
+        return self if aligned else self._broadcast_batch(self.batch_shape)
+
+    def _broadcast_batch(self, batch):
         """The distribution with all parameters broadcast to the given batch shape."""
         arguments = dict(self._arguments)
         for name in self._given():
@@ -205,7 +238,7 @@ class Distribution:
 
     # Values.
 
-    def sample(self, sample_shape=(), seed=None):
+    def sample(self, sample_shape: SampleShape = (), seed: Seed = None) -> Tensor:
         """Draws values.
 
         Args:
@@ -232,12 +265,19 @@ class Distribution:
             *self._tensors(),
         )
 
-    def shape(self, sample_shape=()):
+    def sample_and_log_prob(
+        self, sample_shape: SampleShape = (), seed: Seed = None
+    ) -> tuple[Tensor, Tensor]:
+        """Draws values, and returns them with their `log_prob`."""
+        sample = self.sample(sample_shape, seed)
+        return sample, self.log_prob(sample)
+
+    def shape(self, sample_shape: SampleShape = ()) -> Shape:
         """The shape of `sample(sample_shape)`, with `None` where a size is unknown."""
         sample_shape = shapes.standardize(sample_shape)
         return (*sample_shape, *self.batch_shape, *self.event_shape)
 
-    def as_sample(self, value, sample_shape=()):
+    def as_sample(self, value: TensorLike, sample_shape: SampleShape = ()) -> Tensor:
         """Returns `value` as a tensor of the shape and dtype of a sample.
 
         Raises:
@@ -256,7 +296,7 @@ class Distribution:
             )
         return ops.convert_to_tensor(value, self.dtype)
 
-    def log_prob(self, value):
+    def log_prob(self, value: TensorLike) -> Tensor:
         """Log of the density, or of the probability; -inf outside of the support."""
         value = self._standardize_value(value)
         if self.support is constraints.real:
@@ -264,61 +304,61 @@ class Distribution:
         result = self._log_prob(self.support.project(value))
         return ops.where(self.support.check(value), result, -np.inf)
 
-    def prob(self, value):
+    def prob(self, value: TensorLike) -> Tensor:
         """The density, or the probability, of `value`."""
         return ops.exp(self.log_prob(value))
 
-    def cdf(self, value):
+    def cdf(self, value: TensorLike) -> Tensor:
         """The probability of a value not above `value`."""
         return self._cdf(self._standardize_value(value))
 
-    def log_cdf(self, value):
+    def log_cdf(self, value: TensorLike) -> Tensor:
         """Log of `cdf`, accurate where `cdf` underflows."""
         return self._log_cdf(self._standardize_value(value))
 
-    def log_survival(self, value):
+    def log_survival(self, value: TensorLike) -> Tensor:
         """Log of the probability of a value above `value`, accurate in the tail."""
         return self._log_survival(self._standardize_value(value))
 
-    def log_interval(self, low, high):
+    def log_interval(self, low: TensorLike, high: TensorLike) -> Tensor:
         """Log of the probability of a value above `low` and not above `high`."""
         return self._log_interval(
             self._standardize_value(low), self._standardize_value(high)
         )
 
-    def quantile(self, probability):
+    def quantile(self, probability: TensorLike) -> Tensor:
         """The value whose `cdf` is `probability`; NaN for a number outside [0, 1]."""
         p = ops.convert_to_tensor(probability, self.parameter_dtype)
         inside = constraints.unit_interval.check(p)
         return ops.where(inside, self._quantile(ops.where(inside, p, 0.5)), np.nan)
 
-    def mean(self):
+    def mean(self) -> Tensor:
         """The mean, of shape `batch_shape + event_shape`."""
-        return self._spread(self._mean())
+        return self._broadcast(self._mean())
 
-    def variance(self):
+    def variance(self) -> Tensor:
         """The variance of each element, of shape `batch_shape + event_shape`."""
-        return self._spread(self._variance())
+        return self._broadcast(self._variance())
 
-    def stddev(self):
+    def stddev(self) -> Tensor:
         """The square root of `variance`."""
         return ops.sqrt(self.variance())
 
-    def mode(self):
+    def mode(self) -> Tensor:
         """The most probable value, of shape `batch_shape + event_shape`."""
-        return self._spread(self._mode())
+        return self._broadcast(self._mode())
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         """The entropy in nats, of shape `batch_shape`."""
         return ops.broadcast_to(self._entropy(), self._dynamic_batch_shape())
 
-    def kl_divergence(self, other, **kwargs):
+    def kl_divergence(self, other: "Distribution", **kwargs) -> Tensor:
         """KL(self || other), of shape `batch_shape`; see `kl_divergence`."""
         from bayesian_layers.distributions.kl_divergence import kl_divergence
 
         return kl_divergence(self, other, **kwargs)
 
-    def _spread(self, value):
+    def _broadcast(self, value):
         return ops.broadcast_to(value, self._sample_shape(()))
 
     def _standardize_value(self, value):
@@ -386,7 +426,7 @@ class Distribution:
             f"event_shape={self.event_shape} dtype={self.dtype}>"
         )
 
-    def get_config(self):
+    def get_config(self) -> dict:
         """Returns the constructor's arguments; tensors become NumPy arrays."""
         config = {}
         for name, value in self._arguments.items():
@@ -396,7 +436,7 @@ class Distribution:
         return config
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict) -> "Distribution":
         """Makes a distribution from what `get_config` returned."""
         return cls(
             **{
@@ -406,7 +446,7 @@ class Distribution:
         )
 
     @classmethod
-    def rebuild(cls, arguments):
+    def rebuild(cls, arguments: dict) -> "Distribution":
         """Makes a distribution from standardized arguments, without looking at them."""
         distribution = object.__new__(cls)
         distribution._arguments = arguments

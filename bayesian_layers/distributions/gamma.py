@@ -1,11 +1,18 @@
 """The gamma distribution."""
 
+import numpy as np
 from keras import ops
 
 from bayesian_layers.distributions import constraints, noise
 from bayesian_layers.distributions.distribution import Distribution, register
 from bayesian_layers.distributions.functions import bounded_exp, safe_log
 from bayesian_layers.distributions.incomplete import gammainc, gammaincc
+from bayesian_layers.distributions.inverse import (
+    at_ends,
+    gamma_quantile,
+    tails,
+    with_implicit_gradient,
+)
 from bayesian_layers.distributions.stirling import gamma_entropy, log_gamma_density
 
 
@@ -56,6 +63,13 @@ class Gamma(Distribution):
 
     def _log_survival(self, value):
         return ops.log(gammaincc(self.concentration, self._scaled(value)))
+
+    def _quantile(self, probability):
+        lower, upper = tails(probability)
+        log_ratio = gamma_quantile(self.concentration, lower, upper)
+        x = ops.exp(log_ratio + ops.log(self.concentration) - ops.log(self.rate))
+        x = at_ends(x, probability, 0.0, np.inf)
+        return with_implicit_gradient(x, probability, self._cdf, self._log_prob)
 
     def _mean(self):
         return self.concentration / self.rate

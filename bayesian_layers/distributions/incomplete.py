@@ -29,7 +29,7 @@ def gammaincc(a, x):
 
 
 def _gamma_tail(function, sign, a, x):
-    a, x = _broadcast(a, x)
+    a, x = broadcast(a, x)
     if _is_double(x):
         return function(a, x)
     large = a > 50.0
@@ -50,7 +50,7 @@ def betainc(a, b, x, y):
         x: Numbers from 0 to 1.
         y: One minus `x`, as accurate as `x` is.
     """
-    a, b, x, y = _broadcast(a, b, x, y)
+    a, b, x, y = broadcast(a, b, x, y)
     if _is_double(x):
         return backend.betainc(a, b, x)
     large = ops.maximum(a, b) > 200.0
@@ -111,7 +111,8 @@ def _slope(u):
     return ops.where(near, series, (direct - 1.0) / large)
 
 
-def _broadcast(*tensors):
+def broadcast(*tensors):
+    """Returns tensors, broadcast to one shape."""
     shape = shapes.broadcast(*(ops.shape(t) for t in tensors))
     return [ops.broadcast_to(t, shape) for t in tensors]
 

@@ -65,8 +65,9 @@ class Independent(Wrapper):
     def log_prob(self, value):
         """Log of the density or probability; -inf outside of the support."""
         value = self._standardize_value(value)
-        spread = ops.zeros(self._sample_shape(()), dtype=value.dtype)
-        return self._sum(self.distribution.log_prob(value + spread), self._taken())
+        # Each element of the event counts, also where the value broadcasts over them.
+        zeros = ops.zeros(self._sample_shape(()), dtype=value.dtype)
+        return self._sum(self.distribution.log_prob(value + zeros), self._taken())
 
     def _mean(self):
         return self.distribution.mean()

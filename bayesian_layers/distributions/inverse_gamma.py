@@ -8,6 +8,12 @@ from bayesian_layers.distributions import constraints, noise
 from bayesian_layers.distributions.distribution import Distribution, register
 from bayesian_layers.distributions.functions import bounded_exp, tiny
 from bayesian_layers.distributions.incomplete import gammainc, gammaincc
+from bayesian_layers.distributions.inverse import (
+    at_ends,
+    gamma_quantile,
+    tails,
+    with_implicit_gradient,
+)
 from bayesian_layers.distributions.stirling import gamma_entropy, log_gamma_density
 
 
@@ -60,6 +66,14 @@ class InverseGamma(Distribution):
     def _log_survival(self, value):
         log_tail = ops.log(gammainc(self.concentration, self._inverted(value)))
         return ops.where(value > 0.0, log_tail, 0.0)
+
+    def _quantile(self, probability):
+        # 1 / x is above its own quantile where x is below.
+        lower, upper = tails(probability)
+        log_ratio = gamma_quantile(self.concentration, upper, lower)
+        x = ops.exp(ops.log(self.scale) - ops.log(self.concentration) - log_ratio)
+        x = at_ends(x, probability, 0.0, np.inf)
+        return with_implicit_gradient(x, probability, self._cdf, self._log_prob)
 
     def _mean(self):
         excess = self.concentration - 1.0

@@ -235,13 +235,11 @@ def _normal_diag(q, p):
 
 @register_kl(mvn.MultivariateNormal, mvn.MultivariateNormal)
 def _multivariate_normal(q, p):
-    size = q.event_shape[0]
-    p_tril, q_tril = ops.cholesky(p.covariance()), ops.cholesky(q.covariance())
-    # The columns of L_p^-1 L_q, one right-hand side each.
-    columns = mvn.solve_lower(p_tril[..., None, :, :], ops.swapaxes(q_tril, -1, -2))
-    trace = ops.sum(ops.square(columns), axis=(-2, -1))
+    # trace(P^-1 Q) = trace(R^T P^-1 R) for Q = R R^T: no matrix is factorized again.
+    trace = p._squares(q._root())
     distance = p._squared_distance(q.loc - p.loc)
-    return 0.5 * (trace + distance - size) + p._half_log_det() - q._half_log_det()
+    excess = trace + distance - q.event_shape[0]
+    return 0.5 * excess + p._half_log_det() - q._half_log_det()
 
 
 @register_kl(mvn.MultivariateNormal, mvn.MultivariateNormalDiag)
@@ -264,8 +262,8 @@ def _independent(q, p):
         )
     terms = kl_divergence(q.distribution, p.distribution, "closed_form")
     rank = q.reinterpreted_batch_ndims
-    spread = ops.zeros(q._dynamic_batch_shape() + q.event_shape[:rank])
-    return q._sum(terms + ops.cast(spread, terms.dtype), rank)
+    zeros = ops.zeros(q._dynamic_batch_shape() + q.event_shape[:rank], terms.dtype)
+    return q._sum(terms + zeros, rank)
 
 
 @register_kl(Transformed, Transformed)

@@ -1,13 +1,17 @@
 """The Kullback-Leibler divergence, its table of closed forms and its estimate."""
 
+import functools
+from collections.abc import Callable
+
 from keras import ops
 
 from bayesian_layers.distributions.distribution import Distribution
+from bayesian_layers.distributions.types import Seed, Tensor
 
 _closed_forms = {}
 
 
-def register_kl(q_class, p_class):
+def register_kl(q_class: type, p_class: type) -> Callable:
     """Decorates the closed form `f(q, p)` of KL(q || p) for two classes.
 
     It applies to subclasses too, unless a closer pair is registered.
@@ -25,12 +29,14 @@ def register_kl(q_class, p_class):
                 f"KL({q_class.__name__} || {p_class.__name__}) is registered already."
             )
         _closed_forms[q_class, p_class] = function
+        closed_form.cache_clear()
         return function
 
     return decorate
 
 
-def closed_form(q_class, p_class):
+@functools.cache
+def closed_form(q_class: type, p_class: type) -> Callable | None:
     """Returns the registered function of two classes or their bases, or `None`."""
     pairs = [
         (i + j, _closed_forms[q_base, p_base])
@@ -41,7 +47,13 @@ def closed_form(q_class, p_class):
     return min(pairs, key=lambda pair: pair[0])[1] if pairs else None
 
 
-def kl_divergence(q, p, method="auto", num_samples=None, seed=None):
+def kl_divergence(
+    q: Distribution,
+    p: Distribution,
+    method: str = "auto",
+    num_samples: int | None = None,
+    seed: Seed = None,
+) -> Tensor:
     """KL(q || p) = E_q[log q(x) - log p(x)], in nats.
 
     Args:

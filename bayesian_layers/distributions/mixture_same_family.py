@@ -1,5 +1,7 @@
 """Mixtures of distributions of one family."""
 
+import functools
+
 import numpy as np
 from keras import ops
 
@@ -63,7 +65,7 @@ class MixtureSameFamily(Distribution):
         """The distributions that are mixed."""
         return self._arguments["components_distribution"]
 
-    @property
+    @functools.cached_property
     def parameter_dtype(self):
         """As the components."""
         return self.components_distribution.parameter_dtype
@@ -79,7 +81,7 @@ class MixtureSameFamily(Distribution):
         rank = self.components_distribution.support.event_rank
         return constraints.Elementwise(constraints.real, rank)
 
-    @property
+    @functools.cached_property
     def batch_shape(self):
         """The batch axes of the components but the last."""
         return shapes.broadcast(
@@ -120,28 +122,29 @@ class MixtureSameFamily(Distribution):
 
     def _sample(self, sample_shape, seed):
         choice_seed, component_seed = noise.split(seed, 2)
-        batch = self._dynamic_batch_shape()
-        size = self.mixture_distribution.num_categories
         # Each member of the batch makes its own choice, among draws of its own.
-        mixture = self.mixture_distribution._spread_batch(batch)
-        components = self.components_distribution._spread_batch((*batch, size))
-        choice = mixture._sample(sample_shape, choice_seed)
-        draws = components._sample(sample_shape, component_seed)
+        whole = self._broadcast_batch(self._dynamic_batch_shape())
+        choice = whole.mixture_distribution._sample(sample_shape, choice_seed)
+        draws = whole.components_distribution._sample(sample_shape, component_seed)
         index = ops.reshape(
             choice, ops.shape(choice) + (1,) * (1 + len(self.event_shape))
         )
         picked = ops.take_along_axis(draws, index, axis=self._component_axis())
         return ops.squeeze(picked, axis=self._component_axis())
 
-    def _spread_batch(self, batch):
+    def _aligned(self):
+        parts = self.mixture_distribution, self.components_distribution
+        if not all(isinstance(part, Distribution) for part in parts):
+            return self
+        aligned = parts[0].batch_shape == parts[1].batch_shape[:-1]
+        return self if aligned else self._broadcast_batch(self.batch_shape)
+
+    def _broadcast_batch(self, batch):
         size = self.mixture_distribution.num_categories
+        mixture = self.mixture_distribution._broadcast_batch(batch)
+        components = self.components_distribution._broadcast_batch((*batch, size))
         return self.rebuild(
-            {
-                "mixture_distribution": self.mixture_distribution._spread_batch(batch),
-                "components_distribution": self.components_distribution._spread_batch(
-                    (*batch, size)
-                ),
-            }
+            {"mixture_distribution": mixture, "components_distribution": components}
         )
 
     def log_prob(self, value):

@@ -2,6 +2,7 @@
 
 from keras import ops
 
+from bayesian_layers import linalg
 from bayesian_layers.distributions import constraints, noise, shapes
 from bayesian_layers.distributions.distribution import Distribution, register
 from bayesian_layers.distributions.functions import HALF_LOG_2_PI
@@ -25,6 +26,28 @@ class MultivariateNormal(Distribution):
         ]
         return shapes.broadcast(*sizes)
 
+    def _validate(self):
+        super()._validate()
+        sizes = {
+            name: shapes.static(value)[-self.parameters[name].event_rank :]
+            for name, value in self._given().items()
+        }
+        known = {size[0] for size in sizes.values()} - {1, None}
+        square = all(
+            size[0] == size[1] or None in size
+            for name, size in sizes.items()
+            if self.parameters[name] is constraints.lower_triangular
+        )
+        if len(known) > 1 or not square:
+            received = ", ".join(
+                f"{name}.shape={shapes.static(value)}"
+                for name, value in self._given().items()
+            )
+            raise ValueError(
+                f"{type(self).__name__} expects parameters of vectors of one length k. "
+                f"Received: {received}"
+            )
+
     def log_prob(self, value):
         """Log of the density."""
         return self._log_prob(self._standardize_value(value))
@@ -47,6 +70,14 @@ class MultivariateNormal(Distribution):
 
     def _squared_distance(self, deviation):
         """deviation^T covariance^-1 deviation, of shape `[...]`."""
+        raise NotImplementedError
+
+    def _squares(self, columns):
+        """trace(columns^T covariance^-1 columns), for columns `[..., k, m]`."""
+        raise NotImplementedError
+
+    def _root(self):
+        """A matrix R `[..., k, m]` with covariance R R^T."""
         raise NotImplementedError
 
     def _half_log_det(self):
@@ -88,6 +119,14 @@ class MultivariateNormalDiag(MultivariateNormal):
 
     def _squared_distance(self, deviation):
         return ops.sum(ops.square(deviation / self.scale_diag), axis=-1)
+
+    def _squares(self, columns):
+        whitened = columns / self.scale_diag[..., None]
+        return ops.sum(ops.square(whitened), axis=(-2, -1))
+
+    def _root(self):
+        scale = ops.broadcast_to(self.scale_diag, self._sample_shape(()))
+        return scale[..., None] * ops.eye(self.event_shape[0], dtype=self.dtype)
 
     def _half_log_det(self):
         scale = ops.broadcast_to(self.scale_diag, self._sample_shape(()))
@@ -134,11 +173,18 @@ class MultivariateNormalTriL(MultivariateNormal):
         return self.loc + ops.squeeze(self.scale_tril @ z[..., None], axis=-1)
 
     def _squared_distance(self, deviation):
-        return ops.sum(ops.square(solve_lower(self.scale_tril, deviation)), axis=-1)
+        whitened = linalg.solve_lower_vectors(self.scale_tril, deviation)
+        return ops.sum(ops.square(whitened), axis=-1)
+
+    def _squares(self, columns):
+        whitened = linalg.solve_lower(self.scale_tril, columns)
+        return ops.sum(ops.square(whitened), axis=(-2, -1))
+
+    def _root(self):
+        return self.scale_tril
 
     def _half_log_det(self):
-        diagonal = ops.diagonal(self.scale_tril, axis1=-2, axis2=-1)
-        return ops.sum(ops.log(diagonal), axis=-1)
+        return linalg.half_log_det(self.scale_tril)
 
     def _variance(self):
         return ops.sum(ops.square(self.scale_tril), axis=-1)
@@ -203,22 +249,37 @@ class MultivariateNormalLowRank(MultivariateNormal):
         """The Cholesky factor of I + W^T D^-1 W, of shape `[..., r, r]`."""
         factor = self._scaled_factor()
         gram = ops.swapaxes(factor, -1, -2) @ factor
-        return ops.cholesky(gram + ops.eye(self.rank, dtype=self.dtype))
+        return linalg.cholesky(gram + ops.eye(self.rank, dtype=self.dtype))
 
     def _squared_distance(self, deviation):
         whitened = deviation / ops.sqrt(self.cov_diag_factor)
         projected = ops.swapaxes(self._scaled_factor(), -1, -2) @ whitened[..., None]
-        correction = solve_lower(self._capacitance_tril(), projected[..., 0])
+        tril = self._capacitance_tril()
+        correction = linalg.solve_lower_vectors(tril, projected[..., 0])
         return ops.sum(ops.square(whitened), axis=-1) - ops.sum(
             ops.square(correction), axis=-1
         )
 
+    def _squares(self, columns):
+        whitened = columns / ops.sqrt(self.cov_diag_factor)[..., None]
+        projected = ops.swapaxes(self._scaled_factor(), -1, -2) @ whitened
+        correction = linalg.solve_lower(self._capacitance_tril(), projected)
+        return ops.sum(ops.square(whitened), axis=(-2, -1)) - ops.sum(
+            ops.square(correction), axis=(-2, -1)
+        )
+
+    def _root(self):
+        shape = (*self._sample_shape(()), self.rank)
+        identity = ops.eye(self.event_shape[0], dtype=self.dtype)
+        diagonal = ops.sqrt(self.cov_diag_factor)[..., None] * identity
+        factor = ops.broadcast_to(self.cov_perturb_factor, shape)
+        diagonal = ops.broadcast_to(diagonal, (*shape[:-1], shape[-2]))
+        return ops.concatenate([diagonal, factor], axis=-1)
+
     def _half_log_det(self):
         variance = ops.broadcast_to(self.cov_diag_factor, self._sample_shape(()))
-        capacitance = ops.diagonal(self._capacitance_tril(), axis1=-2, axis2=-1)
-        return 0.5 * ops.sum(ops.log(variance), axis=-1) + ops.sum(
-            ops.log(capacitance), axis=-1
-        )
+        half_log_det = 0.5 * ops.sum(ops.log(variance), axis=-1)
+        return half_log_det + linalg.half_log_det(self._capacitance_tril())
 
     def _variance(self):
         return self.cov_diag_factor + ops.sum(
@@ -232,19 +293,3 @@ class MultivariateNormalLowRank(MultivariateNormal):
         return self.cov_diag_factor[..., None] * identity + factor @ ops.swapaxes(
             factor, -1, -2
         )
-
-
-def solve_lower(tril, vectors):
-    """tril^-1 vectors, for tril `[..., k, k]` and vectors `[..., k]`, broadcasting.
-
-    Vectors that share a matrix are solved for as the columns of one right-hand side.
-    """
-    size = tril.shape[-1]
-    if len(tril.shape) == 2:
-        columns = ops.transpose(ops.reshape(vectors, (-1, size)))
-        solved = ops.solve_triangular(tril, columns, lower=True)
-        return ops.reshape(ops.transpose(solved), ops.shape(vectors))
-    batch = shapes.broadcast(ops.shape(tril)[:-2], ops.shape(vectors)[:-1])
-    tril = ops.broadcast_to(tril, (*batch, size, size))
-    vectors = ops.broadcast_to(vectors, (*batch, size))
-    return ops.solve_triangular(tril, vectors[..., None], lower=True)[..., 0]

@@ -2,9 +2,9 @@
 
 from keras import ops
 
-from bayesian_layers import backend
 from bayesian_layers.distributions import constraints, noise
 from bayesian_layers.distributions.distribution import register
+from bayesian_layers.distributions.functions import bounded_exp
 from bayesian_layers.distributions.incomplete import betainc
 from bayesian_layers.distributions.logits_or_probs import BinaryLogitsOrProbs
 from bayesian_layers.distributions.stirling import lgamma_rest, log_gamma_density
@@ -48,8 +48,9 @@ class NegativeBinomial(BinaryLogitsOrProbs):
         shape = self._sample_shape(sample_shape)
         gamma_seed, poisson_seed = noise.split(seed, 2)
         log_gamma = noise.log_gamma(shape, self.total_count, self.dtype, gamma_seed)
-        rate = self._odds() * ops.exp(log_gamma)
-        return backend.random_poisson(shape, rate, self.dtype, poisson_seed)
+        log_failure, log_success = self._log_probs()
+        rate = bounded_exp(log_success - log_failure + log_gamma, self.dtype)
+        return noise.poisson(shape, rate, self.dtype, poisson_seed)
 
     def _log_prob(self, value):
         total = self.total_count + value

@@ -20,14 +20,38 @@ def uniform(shape, dtype, seed):
     return ops.clip(noise + step, step, 1.0 - step)
 
 
+def poisson(shape, rate, dtype, seed):
+    """Poisson counts: finite whole numbers for any rate, NaN where the rate is.
+
+    The samplers of the backends overflow, or never return, for large or missing rates.
+    Above 1e5 the counts are made of normal noise, with the first correction for
+    skewness.
+    """
+    poisson_seed, normal_seed = split(seed, 2)
+    rate = ops.broadcast_to(rate, shape)
+    missing, large = ops.isnan(rate), rate > 1e5
+    usual = ops.where(ops.logical_or(missing, large), 1.0, rate)
+    drawn = backend.random_poisson(shape, usual, dtype, poisson_seed)
+    # The largest number is far above what it deviates by.
+    rate = ops.minimum(rate, 0.5 * float(np.finfo(dtype).max))
+    z = normal(shape, dtype, normal_seed)
+    skewness = (ops.square(z) - 1.0) / 6.0
+    approximate = ops.round(rate + ops.sqrt(ops.maximum(rate, 1.0)) * z + skewness)
+    drawn = ops.where(large, approximate, drawn)
+    return ops.where(missing, np.nan, drawn)
+
+
 def binomial(shape, count, probs, dtype, seed):
-    """Numbers of successes in `count` trials."""
+    """Numbers of successes in `count` trials, NaN where an argument is."""
     count, probs = ops.broadcast_to(count, shape), ops.broadcast_to(probs, shape)
+    # TensorFlow's sampler does not return from NaN, and PyTorch's refuses it.
+    missing = ops.isnan(count + probs)
+    count, probs = ops.where(missing, 1.0, count), ops.where(missing, 0.5, probs)
     # Samplers are poor at p near 1: failures are drawn there instead.
     flip = probs > 0.5
     rarer = ops.where(flip, 1.0 - probs, probs)
     drawn = keras.random.binomial(shape, count, rarer, dtype=dtype, seed=seed)
-    return ops.where(flip, count - drawn, drawn)
+    return ops.where(missing, np.nan, ops.where(flip, count - drawn, drawn))
 
 
 def log_gamma(shape, concentration, dtype, seed):

@@ -2,8 +2,7 @@
 
 from keras import ops
 
-from bayesian_layers import backend
-from bayesian_layers.distributions import constraints
+from bayesian_layers.distributions import constraints, noise
 from bayesian_layers.distributions.distribution import Distribution, register
 from bayesian_layers.distributions.incomplete import gammaincc
 from bayesian_layers.distributions.stirling import log_gamma_density
@@ -51,7 +50,7 @@ class Poisson(Distribution):
 
     def _sample(self, sample_shape, seed):
         shape = self._sample_shape(sample_shape)
-        return backend.random_poisson(shape, self.rate, self.dtype, seed)
+        return noise.poisson(shape, self.rate, self.dtype, seed)
 
     def _log_prob(self, value):
         return log_gamma_density(value + 1.0, self.rate, self.log_rate)

@@ -7,6 +7,12 @@ from bayesian_layers.distributions import constraints, noise
 from bayesian_layers.distributions.distribution import Distribution, register
 from bayesian_layers.distributions.functions import LOG_2, log1p_square
 from bayesian_layers.distributions.incomplete import betainc
+from bayesian_layers.distributions.inverse import (
+    at_ends,
+    beta_quantile,
+    tails,
+    with_implicit_gradient,
+)
 from bayesian_layers.distributions.location_scale import LocationScale
 from bayesian_layers.distributions.stirling import betaln, digamma_rest
 
@@ -61,6 +67,20 @@ class StudentT(LocationScale):
         half, square = 0.5 * self.df, ops.square(z)
         total = self.df + square
         return betainc(half, 0.5 * ops.ones_like(half), self.df / total, square / total)
+
+    def _standard_quantile(self, probability):
+        # df / (df + z^2) is beta distributed.
+        lower, upper = tails(probability)
+        half = 0.5 * self.df
+        median = ops.equal(lower, upper)
+        two_sided = ops.where(median, 0.5, 2.0 * ops.minimum(lower, upper))
+        inner = ops.where(median, 0.5, ops.abs(upper - lower))
+        log_ratio = beta_quantile(half, 0.5 * ops.ones_like(half), two_sided, inner)
+        z = ops.where(median, 0.0, ops.sign(lower - upper) * ops.exp(-0.5 * log_ratio))
+        z = at_ends(z, probability, -np.inf, np.inf)
+        return with_implicit_gradient(
+            z, probability, self._standard_cdf, self._standard_log_prob
+        )
 
     def _log_survival(self, value):
         return ops.log(self._standard_cdf(-self._standardize(value)))

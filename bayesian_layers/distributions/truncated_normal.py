@@ -131,8 +131,8 @@ class TruncatedNormal(Distribution):
     def _variance(self):
         points, probabilities, _, _ = self._quadrature()
         mean = ops.sum(points * probabilities, axis=-1, keepdims=True)
-        spread = ops.sum(ops.square(points - mean) * probabilities, axis=-1)
-        return ops.square(self.scale) * spread
+        square = ops.sum(ops.square(points - mean) * probabilities, axis=-1)
+        return ops.square(self.scale) * square
 
     def _mode(self):
         return self.support.project(self.loc)

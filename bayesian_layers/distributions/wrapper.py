@@ -1,5 +1,7 @@
 """Distributions made from another distribution."""
 
+import functools
+
 from keras import ops
 
 from bayesian_layers.distributions.distribution import Distribution
@@ -21,7 +23,7 @@ class Wrapper(Distribution):
         """Whether samples are differentiable, as in `distribution`."""
         return self.distribution.reparameterized
 
-    @property
+    @functools.cached_property
     def parameter_dtype(self):
         """The dtype that is computed in, as in `distribution`."""
         return self.distribution.parameter_dtype
@@ -32,7 +34,7 @@ class Wrapper(Distribution):
     def _split(self):
         return len(self.distribution.batch_shape) - self._taken()
 
-    @property
+    @functools.cached_property
     def batch_shape(self):
         """The batch axes that are left."""
         return self.distribution.batch_shape[: self._split()]
@@ -46,9 +48,9 @@ class Wrapper(Distribution):
     def _dynamic_batch_shape(self):
         return self.distribution._dynamic_batch_shape()[: self._split()]
 
-    def _spread_batch(self, batch):
+    def _broadcast_batch(self, batch):
         taken = self.distribution._dynamic_batch_shape()[self._split() :]
-        base = self.distribution._spread_batch((*batch, *taken))
+        base = self.distribution._broadcast_batch((*batch, *taken))
         return self.rebuild({**self._arguments, "distribution": base})
 
     @staticmethod

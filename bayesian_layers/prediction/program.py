@@ -139,7 +139,7 @@ class Program:
             ]
         self.structure = keras.tree.map_structure(lambda _: 0, outputs)
         distributions = [
-            d._spread_batch(d._dynamic_batch_shape()) for d in distributions
+            d._broadcast_batch(d._dynamic_batch_shape()) for d in distributions
         ]
         # Names in the place of tensors: what is kept must not be traced.
         self.templates = [d._map_named(lambda name, _: name) for d in distributions]

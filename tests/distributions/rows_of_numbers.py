@@ -44,7 +44,6 @@ row(
     "StudentT",
     distributions.StudentT,
     lambda df, loc, scale: scipy(stats.t, df, loc=loc, scale=scale),
-    missing="quantile",
     df=positive(2, 1, low=5.0, high=30.0),
     loc=real(2, 1),
     scale=positive(3),
@@ -85,7 +84,6 @@ row(
     "Gamma",
     distributions.Gamma,
     lambda concentration, rate: scipy(stats.gamma, concentration, scale=1.0 / rate),
-    missing="quantile",
     concentration=positive(2, 1),
     rate=positive(3),
 )
@@ -93,7 +91,6 @@ row(
     "InverseGamma",
     distributions.InverseGamma,
     lambda concentration, scale: scipy(stats.invgamma, concentration, scale=scale),
-    missing="quantile",
     concentration=positive(2, 1, low=5.0, high=12.0),
     scale=positive(3),
 )
@@ -103,7 +100,6 @@ row(
     lambda concentration1, concentration0: scipy(
         stats.beta, concentration1, concentration0
     ),
-    missing="quantile",
     concentration1=positive(2, 1, low=0.5, high=8.0),
     concentration0=positive(3, low=1.2),
 )

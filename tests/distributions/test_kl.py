@@ -239,3 +239,21 @@ def test_events_of_different_sizes_are_refused():
     one, all_axes = (distributions.Independent(normal, n) for n in (1, 2))
     with pytest.raises(ValueError, match="1 and 2"):
         kl_divergence(one, all_axes)
+
+
+def test_closed_forms_are_looked_up_once_and_after_each_registration():
+    from bayesian_layers.distributions.kl_divergence import closed_form
+
+    class Own(distributions.Normal):
+        pass
+
+    assert closed_form(Own, Own) is closed_form(distributions.Normal, Own)
+    hits = closed_form.cache_info().hits
+    closed_form(Own, Own)
+    assert closed_form.cache_info().hits == hits + 1
+
+    @distributions.register_kl(Own, Own)
+    def own(q, p):
+        return q.loc
+
+    assert closed_form(Own, Own) is own

@@ -28,6 +28,19 @@ BAD = [
         lambda: d.MultivariateNormalTriL([0.0, 0.0], [[1.0, 1.0], [0.0, 1.0]]),
         "lower triangular",
     ),
+    (
+        lambda: d.MultivariateNormalTriL(np.zeros(3), np.eye(2)),
+        r"one length k.*loc.shape=\(3,\).*scale_tril.shape=\(2, 2\)",
+    ),
+    (
+        lambda: d.MultivariateNormalDiag(np.zeros(3), np.ones(2)),
+        r"one length k.*\(3,\).*\(2,\)",
+    ),
+    (
+        lambda: d.MultivariateNormalLowRank(np.zeros(3), np.ones(3), np.ones((2, 1))),
+        r"one length k.*\(2, 1\)",
+    ),
+    (lambda: d.MultivariateNormalDiag(0.0, np.ones(2)), r"`loc` to have at least 1"),
     (lambda: d.Independent(d.Normal(0.0, 1.0), 1), "from 0 to 0"),
     (lambda: d.Quantized(d.Normal(0.0, 1.0), 3, 1), "`low` < `high`"),
     (lambda: d.Quantized(d.Normal(0.0, 1.0), 0.5, 1.5), "without `num_bins` integers"),
@@ -57,8 +70,8 @@ def test_values_of_the_wrong_event_shape_name_both():
 def test_missing_methods_name_the_distribution():
     with pytest.raises(NotImplementedError, match="Cauchy has no `mean`"):
         d.Cauchy(0.0, 1.0).mean()
-    with pytest.raises(NotImplementedError, match="Gamma has no `quantile`"):
-        d.Gamma(1.0, 1.0).quantile(0.5)
+    with pytest.raises(NotImplementedError, match="Poisson has no `quantile`"):
+        d.Poisson(1.0).quantile(0.5)
 
 
 def test_a_divergence_without_closed_form_offers_the_estimate():

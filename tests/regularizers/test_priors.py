@@ -75,7 +75,7 @@ def test_it_is_an_unbiased_estimate_of_the_divergence_by_quadrature(name):
     errors of 0.1 nats per weight are missed at a rate of 1e-3 or less.
     """
     expected, stddev = quadrature(ROWS[name])
-    distribution = ROWS[name].posterior()._spread_batch((DRAWS,))
+    distribution = ROWS[name].posterior()._broadcast_batch((DRAWS,))
     regularizer = ROWS[name].make()
     penalty = run(lambda: regularizer(bl.RandomVariable(distribution, seed=1)))
     standard_error = stddev / np.sqrt(DRAWS)

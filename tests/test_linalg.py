@@ -1,0 +1,189 @@
+"""Cholesky factors that do not fail, and solutions by them."""
+
+import numpy as np
+import pytest
+from keras import ops
+from scipy import linalg as oracle
+
+import bayesian_layers as bl
+from bayesian_layers import linalg
+from tests.differentiation import (
+    BACKEND,
+    finite_difference,
+    has_float64,
+    jit,
+    value_and_grad,
+)
+
+rng = np.random.default_rng(0)
+FACTOR = np.tril(rng.normal(size=(2, 1, 4, 4)), -1) + 2.0 * np.eye(4)
+MATRIX = FACTOR @ np.swapaxes(FACTOR, -1, -2)
+COLUMNS = rng.normal(size=(3, 4, 5))
+
+
+def array(x):
+    return ops.convert_to_numpy(x)
+
+
+def tensor(x):
+    return ops.convert_to_tensor(np.asarray(x), "float32")
+
+
+def kernel(x, lengthscale):
+    """The squared exponential covariance of a Gaussian process."""
+    distance = (x[:, None] - x[None, :]) / lengthscale
+    return np.exp(-0.5 * np.square(distance)).astype("float32")
+
+
+def test_a_definite_matrix_gets_no_jitter():
+    np.testing.assert_allclose(array(linalg.cholesky(MATRIX)), FACTOR, rtol=1e-5)
+    matrix = tensor(MATRIX)
+    np.testing.assert_array_equal(array(linalg._jitter(matrix)), np.zeros((2, 1)))
+
+
+@pytest.mark.parametrize("lengthscale", [1e-3, 0.1, 1.0, 1e3])
+def test_covariances_of_duplicated_inputs_have_factors(lengthscale):
+    x = np.repeat(rng.uniform(-3.0, 3.0, 150), 2)
+    matrix = kernel(x, lengthscale)
+    tril = array(jit(linalg.cholesky)(tensor(matrix))).astype("float64")
+    assert np.isfinite(tril).all()
+    assert np.all(np.diagonal(tril) > 0.0)
+    np.testing.assert_array_equal(tril, np.tril(tril))
+    # The jitter is the smallest of the series that does.
+    np.testing.assert_allclose(tril @ tril.T, matrix, atol=2e-3)
+
+
+def test_two_thousand_inputs_in_float32():
+    x = np.repeat(rng.uniform(-3.0, 3.0, 1000), 2)
+    factor = jit(linalg.cholesky)
+    for lengthscale in (1e-3, 1.0, 1e3):
+        assert np.isfinite(array(factor(tensor(kernel(x, lengthscale))))).all()
+
+
+def test_each_matrix_of_a_batch_gets_its_own_jitter_relative_to_its_diagonal():
+    x = np.repeat(np.linspace(0.0, 1.0, 20), 2)
+    singular = kernel(x, 1.0)
+    batch = np.stack([np.eye(40), singular, 1e8 * singular, 1e-8 * singular])
+    jitter = array(linalg._jitter(tensor(batch)))
+    assert jitter[0] == 0.0
+    assert np.all(jitter[1:] > 0.0)
+    relative = jitter / np.array([1.0, 1.0, 1e8, 1e-8])
+    assert np.all(relative < 1e-3)
+    assert np.isfinite(array(linalg.cholesky(tensor(batch)))).all()
+
+
+def test_beyond_repair_it_is_nan_and_the_others_are_not():
+    batch = np.stack([np.eye(2), [[1.0, 2.0], [2.0, 1.0]], np.full((2, 2), np.nan)])
+    for function in (linalg.cholesky, jit(linalg.cholesky)):
+        tril = array(function(tensor(batch)))
+        np.testing.assert_array_equal(tril[0], np.eye(2))
+        assert np.isnan(tril[1:, 1]).all()
+    linalg.check_factor(linalg.cholesky(tensor(batch[:1])))
+    with pytest.raises(ValueError, match=r"`covariance` to be positive definite"):
+        linalg.check_factor(linalg.cholesky(tensor(batch)), "covariance")
+    if BACKEND != "torch":
+        # In a compiled function nothing is looked at.
+        jit(lambda x: linalg.check_factor(linalg.cholesky(x)))(tensor(batch))
+
+
+def test_gradients_are_right_and_finite_with_a_jitter():
+    def loss(matrix):
+        tril = linalg.cholesky(matrix)
+        return linalg.log_det(tril) + ops.sum(tril[1:, 0])
+
+    def expected(matrix):
+        tril = np.linalg.cholesky(0.5 * (matrix + matrix.T))
+        return 2.0 * np.sum(np.log(np.diagonal(tril))) + np.sum(tril[1:, 0])
+
+    matrix = MATRIX[0, 0]
+    _, (gradient,) = value_and_grad(loss, matrix)
+    slopes = finite_difference(expected, matrix)
+    # Backends share the slope of equal elements between them as they like.
+    np.testing.assert_allclose(
+        gradient + gradient.T, slopes + slopes.T, rtol=1e-3, atol=1e-4
+    )
+    singular = kernel(np.repeat(np.linspace(0.0, 1.0, 10), 2), 1.0)
+    value, (gradient,) = value_and_grad(loss, singular)
+    assert np.isfinite(value)
+    assert np.isfinite(gradient).all()
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_solutions_broadcast_over_batches(transposed):
+    solved = array(
+        linalg.solve_lower(tensor(FACTOR), tensor(COLUMNS), transposed=transposed)
+    )
+    assert solved.shape == (2, 3, 4, 5)
+    for i, j in np.ndindex(2, 3):
+        expected = oracle.solve_triangular(
+            FACTOR[i, 0], COLUMNS[j], lower=True, trans=int(transposed)
+        )
+        np.testing.assert_allclose(solved[i, j], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_solutions_by_the_factor_and_the_determinant():
+    solved = array(linalg.cholesky_solve(tensor(FACTOR), tensor(COLUMNS)))
+    expected = np.linalg.solve(MATRIX, np.broadcast_to(COLUMNS, (2, 3, 4, 5)))
+    np.testing.assert_allclose(solved, expected, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(
+        array(linalg.log_det(tensor(FACTOR))), np.linalg.slogdet(MATRIX)[1], rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize("batch", [(), (2, 1)])
+def test_vectors_that_share_a_matrix(batch):
+    tril = FACTOR if batch else FACTOR[0, 0]
+    vectors = rng.normal(size=(3, 4))
+    solved = array(linalg.solve_lower_vectors(tensor(tril), tensor(vectors)))
+    expected = np.linalg.solve(tril[..., None, :, :] if batch else tril, vectors.T)
+    expected = np.swapaxes(expected, -1, -2)
+    expected = expected[:, 0, 0] if batch else expected
+    np.testing.assert_allclose(solved, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_the_jitter_follows_the_dtype():
+    if not has_float64():
+        pytest.skip("Keras computes in float32 here.")
+    singular = kernel(np.repeat(np.linspace(0.0, 1.0, 10), 2), 1.0).astype("float64")
+    jitter = array(linalg._jitter(ops.convert_to_tensor(singular)))
+    assert 0.0 < jitter < 1e-6
+
+
+# The divergence of multivariate normals is computed from the factors that they hold.
+
+D = bl.distributions
+NORMALS = {
+    "Diag": lambda k: D.MultivariateNormalDiag(np.arange(k) / k, 0.5 + np.arange(k)),
+    "TriL": lambda k: D.MultivariateNormalTriL(np.ones(k), FACTOR[:, 0]),
+    "LowRank": lambda k: D.MultivariateNormalLowRank(
+        np.zeros(k), 1.0 + np.arange(k), np.ones((k, 2))
+    ),
+}
+
+
+@pytest.mark.parametrize("q_name", NORMALS)
+@pytest.mark.parametrize("p_name", NORMALS)
+def test_divergences_of_normals_factorize_nothing(q_name, p_name, monkeypatch):
+    q, p = NORMALS[q_name](4), NORMALS[p_name](4)
+    expected = dense_divergence(q, p)
+    sizes = []
+    factorize = linalg.cholesky
+    monkeypatch.setattr(
+        linalg, "cholesky", lambda m: sizes.append(m.shape[-1]) or factorize(m)
+    )
+    actual = array(q.kl_divergence(p, method="closed_form"))
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
+    # Only the small matrices of the low rank, of two rows.
+    assert all(size == 2 for size in sizes)
+
+
+def dense_divergence(q, p):
+    (q_loc, q_cov), (p_loc, p_cov) = (
+        (array(d.loc).astype("float64"), array(d.covariance()).astype("float64"))
+        for d in (q, p)
+    )
+    inverse, gap = np.linalg.inv(p_cov), q_loc - p_loc
+    trace = np.trace(inverse @ q_cov, axis1=-2, axis2=-1)
+    distance = np.einsum("...i,...ij,...j->...", gap, inverse, gap)
+    log_dets = np.linalg.slogdet(p_cov)[1] - np.linalg.slogdet(q_cov)[1]
+    return 0.5 * (trace + distance - q_loc.shape[-1] + log_dets)
