@@ -232,6 +232,11 @@ class Distribution:
             *self._tensors(),
         )
 
+    def sample_and_log_prob(self, sample_shape=(), seed=None):
+        """Draws values as `sample` does, and returns them and their `log_prob`."""
+        value = self.sample(sample_shape, seed)
+        return value, self.log_prob(value)
+
     def shape(self, sample_shape=()):
         """The shape of `sample(sample_shape)`, with `None` where a size is unknown."""
         sample_shape = shapes.standardize(sample_shape)
