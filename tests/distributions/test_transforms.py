@@ -32,6 +32,10 @@ TRANSFORMS = {
     ),
     "StickBreaking": (transforms.StickBreaking(), (3,)),
     "LowerTriangular": (transforms.LowerTriangular(), (6,)),
+    "LowerTriangular of ratios": (
+        transforms.LowerTriangular(transforms.Softplus(0.1), transforms.Tanh()),
+        (6,),
+    ),
     "Elementwise": (transforms.Elementwise(transforms.Exp(), 1), (3,)),
     "Elementwise of vectors": (
         transforms.Elementwise(transforms.StickBreaking(), 2),

@@ -2,6 +2,7 @@
 
 import math
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -70,8 +71,13 @@ def _log_equal_odds(x):
 class LowerTriangular(Transform):
     """Real vectors to lower triangular matrices with a positive diagonal.
 
-    `[..., n * (n + 1) / 2] -> [..., n, n]`: first the logarithms of the diagonal, then
+    `[..., n * (n + 1) / 2] -> [..., n, n]`: first what the diagonal is made of, then
     what is below it, row by row.
+
+    Args:
+        diagonal: The elementwise map that makes the diagonal. Defaults to `Exp()`.
+        ratio: An elementwise map. If it is given, it makes the elements below the
+            diagonal as multiples of that of their row: L = diag(d) (I + A).
 
     Example:
     >>> L = bl.distributions.transforms.LowerTriangular()(np.zeros(3, "float32"))
@@ -84,24 +90,46 @@ class LowerTriangular(Transform):
     domain = constraints.real_vector
     image = constraints.lower_triangular
 
-    def forward_and_log_det(self, x):
-        """Returns the matrices and the sum of the first n elements of x."""
+    def __init__(self, diagonal=None, ratio=None):
+        self.diagonal = Exp() if diagonal is None else diagonal
+        self.ratio = ratio
+
+    def __call__(self, x):
+        """Returns the matrices."""
         x = ops.convert_to_tensor(x)
         size = _rows(x.shape[-1])
-        diagonal = x[..., :size]
-        matrix = fill_triangular(Exp()(diagonal), x[..., size:])
-        return matrix, ops.sum(diagonal, axis=-1)
+        diagonal, below = self.diagonal(x[..., :size]), x[..., size:]
+        if self.ratio is not None:
+            below = _of_rows(diagonal) * self.ratio(below)
+        return fill_triangular(diagonal, below)
 
-    def reverse_and_log_det(self, y):
-        """Returns the vectors and minus the sum of the logarithms of the diagonal."""
+    def forward_and_log_det(self, x):
+        """Returns the matrices, and the sum of the logarithms of the slopes."""
+        x = ops.convert_to_tensor(x)
+        size = _rows(x.shape[-1])
+        log_det = ops.sum(self.diagonal.log_det_jacobian(x[..., :size]), axis=-1)
+        if self.ratio is not None:
+            ratios = self.ratio.log_det_jacobian(x[..., size:])
+            rows = ops.log(_of_rows(self.diagonal(x[..., :size])))
+            log_det = log_det + ops.sum(ratios + rows, axis=-1)
+        return self(x), log_det
+
+    def reverse(self, y):
+        """Returns the vectors."""
         y = ops.convert_to_tensor(y)
         size = y.shape[-1]
         flat = ops.reshape(y, (*ops.shape(y)[:-2], size * size))
         rows, columns = np.tril_indices(size, -1)
         below = ops.take(flat, rows * size + columns, axis=-1)
-        diagonal = ops.log(ops.diagonal(y, axis1=-2, axis2=-1))
-        x = ops.concatenate([diagonal, below], axis=-1)
-        return x, -ops.sum(diagonal, axis=-1)
+        diagonal = ops.diagonal(y, axis1=-2, axis2=-1)
+        if self.ratio is not None:
+            below = self.ratio.reverse(below / _of_rows(diagonal))
+        return ops.concatenate([self.diagonal.reverse(diagonal), below], axis=-1)
+
+    def reverse_and_log_det(self, y):
+        """Returns the vectors, and the log-determinant."""
+        x = self.reverse(y)
+        return x, -self.log_det_jacobian(x)
 
     def forward_shape(self, shape):
         """Returns `[..., n, n]` for `[..., n * (n + 1) / 2]`."""
@@ -111,6 +139,19 @@ class LowerTriangular(Transform):
     def reverse_shape(self, shape):
         """Returns `[..., n * (n + 1) / 2]` for `[..., n, n]`."""
         return (*shape[:-2], shape[-1] * (shape[-1] + 1) // 2)
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        return {
+            name: keras.saving.serialize_keras_object(value)
+            for name, value in vars(self).items()
+        }
+
+
+def _of_rows(diagonal):
+    """The element of the diagonal of the row of each element below it."""
+    rows, _ = np.tril_indices(diagonal.shape[-1], -1)
+    return ops.take(diagonal, rows, axis=-1)
 
 
 def _rows(elements):

@@ -1,12 +1,12 @@
 """Outputs that are classes."""
 
 from bayesian_layers import distributions
-from bayesian_layers.layers.outputs.output_layer import OutputLayer
+from bayesian_layers.layers.outputs.family_layer import FamilyLayer
 from bayesian_layers.layers.register import register
 
 
 @register
-class Categorical(OutputLayer):
+class Categorical(FamilyLayer):
     """An output that is one of k classes, as an integer from 0 to k - 1.
 
     y ~ Categorical(softmax(logits(x)))
@@ -27,22 +27,11 @@ class Categorical(OutputLayer):
     True
     """
 
-    sample_dtype = "int32"
-    is_vector = True
-    conversions = ("sample", "mode")
-
-    def sizes(self, count):
-        return {"logits": count}
-
-    def output_shape_of(self, batch, count):
-        return batch
-
-    def distribution(self, logits):
-        return distributions.Categorical(logits)
+    family = distributions.Categorical
 
 
 @register
-class OneHotCategorical(OutputLayer):
+class OneHotCategorical(FamilyLayer):
     """An output that is one of k classes, as a vector of zeros and a one.
 
     y ~ OneHotCategorical(softmax(logits(x))); `[..., k] -> [..., k]`, or `k = units`
@@ -53,19 +42,11 @@ class OneHotCategorical(OutputLayer):
     (8, 4)
     """
 
-    sample_dtype = "int32"
-    is_vector = True
-    conversions = ("sample", "mode")
-
-    def sizes(self, count):
-        return {"logits": count}
-
-    def distribution(self, logits):
-        return distributions.OneHotCategorical(logits)
+    family = distributions.OneHotCategorical
 
 
 @register
-class Bernoulli(OutputLayer):
+class Bernoulli(FamilyLayer):
     """An output that is 0 or 1.
 
     y ~ Bernoulli(sigmoid(logits(x))); `[..., n] -> [..., n]`, or `n = units` from a
@@ -76,11 +57,4 @@ class Bernoulli(OutputLayer):
     (8, 3)
     """
 
-    sample_dtype = "int32"
-    conversions = ("sample", "mode")
-
-    def sizes(self, count):
-        return {"logits": count}
-
-    def distribution(self, logits):
-        return distributions.Bernoulli(logits)
+    family = distributions.Bernoulli
