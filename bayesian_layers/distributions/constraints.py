@@ -134,6 +134,9 @@ class IntegerInterval(Interval):
         """Returns the nearest whole number of the interval."""
         return super().project(ops.round(value))
 
+    def __repr__(self):
+        return self.description or f"a whole number in [{self.low}, {self.high}]"
+
 
 class Grid(Interval):
     """The values `low`, `low + step`, ... to `high`, as near as floats come to them."""
