@@ -79,3 +79,20 @@ def test_few_of_the_values_are_in_memory_at_once(moment):
     base = Watched(np.zeros((10, 10), "float32"), 1.0)
     getattr(distributions.Quantized(base, 0.0, 1.0, 256), moment)()
     assert max(sizes) <= 16 * 100
+
+
+@pytest.mark.parametrize("num_bins", [2, 9, 13])
+def test_a_number_of_values_that_is_no_multiple_is_summed_over_once(num_bins):
+    base = distributions.Normal(np.array([0.2, 0.9], "float32"), 0.5)
+    grid = distributions.Quantized(base, 0.0, 1.0, num_bins)
+    values = np.linspace(0.0, 1.0, num_bins).astype("float32")[:, None]
+    probs = ops.convert_to_numpy(grid.prob(values)).astype("float64")
+    mean = (values * probs).sum(axis=0)
+    variance = ((values - mean) ** 2 * probs).sum(axis=0)
+    entropy = -(probs * np.log(probs)).sum(axis=0)
+    found = [grid.mean(), grid.variance(), grid.entropy()]
+    np.testing.assert_allclose(
+        [ops.convert_to_numpy(value) for value in found],
+        [mean, variance, entropy],
+        rtol=1e-4,
+    )

@@ -151,6 +151,18 @@ def test_events_and_classes_have_their_shape_and_dtype():
     assert (spec.shape, spec.dtype) == ((None,), "int32")
 
 
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16", "float32"])
+def test_a_function_computes_in_float32(policy):
+    dtypes = []
+
+    def function(t):
+        dtypes.append(keras.backend.standardize_dtype(t.dtype))
+        return bl.distributions.Normal(t, 1.0)
+
+    bl.layers.DistributionLambda(function, dtype=policy)(X)
+    assert set(dtypes) == {"float32"}
+
+
 def test_a_function_returns_a_distribution():
     for function in (lambda t: t, lambda t: bl.Normal(t, 1.0)):
         with pytest.raises(TypeError, match="returns a distribution"):
@@ -237,6 +249,16 @@ def test_a_head_starts_calm(name):
             assert np.abs(columns).max() > 2.0, parameter
         start += size
     assert start == raw.shape[-1]
+
+
+def test_a_mixture_starts_as_calm_as_its_components():
+    keras.utils.set_random_seed(0)
+    layer = bl.layers.Mixture(bl.layers.NegativeBinomial(), 1, num_components=2)
+    layer.build((None, 3))
+    kernel = np.abs(array(layer.projection.kernel)).max(axis=0)
+    # Logits of the choice, total counts, logits of the components.
+    assert np.all(kernel[:2] > 0.02)
+    assert np.all(kernel[2:] < 0.02)
 
 
 def test_the_first_loss_of_a_normal_head_is_that_of_moderate_noise():
