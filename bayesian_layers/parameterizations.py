@@ -1,48 +1,66 @@
-"""Constraints as parameterizations: maps from any real number to an allowed one.
+"""Parameterizations: maps from any real number to an allowed one.
 
 A trained parameter is stored untransformed and read through such a map. Each has an
 inverse, `reverse`, which says what to store for a wanted value.
 """
 
 import keras
-import numpy as np
 from keras import ops
 
-from bayesian_layers.distributions.transforms import Exp, Softplus, Transform
+from bayesian_layers.distributions.transforms import Exp, Softplus
 from bayesian_layers.registry import by_name
 
-__all__ = ["Exp", "Positive", "Softplus", "get"]
+__all__ = ["Exp", "Softplus", "get", "untransformed"]
+
+_get = by_name("constraint", [Exp, Softplus], keras.constraints.get)
 
 
-@keras.saving.register_keras_serializable("bayesian_layers.parameterizations")
-class Positive(Transform):
-    """max(x, epsilon): the identity, kept above a small number.
+def get(identifier):
+    """Returns a parameterization.
 
     Args:
-        epsilon: The smallest value, positive.
+        identifier: A name (`"softplus"`, `"exp"`, or that of a Keras constraint), a
+            config, an instance, a callable, or `None`.
+
+    Returns:
+        A callable, or `None`.
     """
-
-    def __init__(self, epsilon=1e-7):
-        if not epsilon > 0.0:
-            raise ValueError(
-                f"`epsilon` should be positive. Received: epsilon={epsilon}"
-            )
-        self.epsilon = epsilon
-
-    def __call__(self, x):
-        return ops.maximum(x, self.epsilon)
-
-    def reverse(self, y):
-        """Returns y."""
-        return y
-
-    def log_det_jacobian(self, x):
-        """Returns 0, or -inf where all of a half-line is mapped to one number."""
-        return ops.where(x > self.epsilon, ops.zeros_like(x), -np.inf)
-
-    def get_config(self):
-        """Returns the constructor's arguments."""
-        return {"epsilon": self.epsilon}
+    name = identifier
+    if isinstance(identifier, dict):
+        name = identifier.get("class_name")
+    if isinstance(name, str) and name.lower() == "positive":
+        raise ValueError(
+            "max(x, epsilon) is no parameterization: where it is epsilon it has no "
+            'gradient, and stays there. Use "softplus", or "exp". '
+            f"Received: {identifier!r}"
+        )
+    return _get(identifier)
 
 
-get = by_name("constraint", [Exp, Positive, Softplus], keras.constraints.get)
+def untransformed(parameterization, value):
+    """Returns the number to store for a parameter that is to start at `value`.
+
+    Args:
+        parameterization: What the stored number is read through, or `None`.
+        value: A Python number, in natural units.
+
+    Returns:
+        A Python float x with `parameterization(x) == value`, but for rounding.
+
+    Raises:
+        ValueError: If the parameterization has no `reverse`.
+
+    Example:
+    >>> softplus = bl.parameterizations.get("softplus")
+    >>> round(bl.parameterizations.untransformed(softplus, 0.048587), 3)
+    -3.0
+    """
+    if parameterization is None:
+        return float(value)
+    if not hasattr(parameterization, "reverse"):
+        raise ValueError(
+            "A parameterization without `reverse` does not say what to store for a "
+            "wanted value: give the untransformed number, or use one of "
+            f"`bl.distributions.transforms`. Received: {parameterization!r}"
+        )
+    return float(parameterization.reverse(ops.convert_to_tensor(value, "float32")))

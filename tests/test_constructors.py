@@ -15,6 +15,7 @@ def test_there_is_one_per_distribution():
         "kl_divergence",
         "register_kl",
         "transforms",
+        "transform_to",
     }
     assert set(CONSTRUCTORS) == expected
     assert expected < set(bl.__all__)

@@ -16,7 +16,6 @@ from tests.layers.weights.table import array
 # The function in NumPy, and from where on it has an inverse in float32.
 ROWS = {
     "Exp": (np.exp, -80.0),
-    "Positive": (lambda x: np.maximum(x, 1e-7), 1e-6),
     "Softplus": (lambda x: np.logaddexp(0.0, x), -80.0),
 }
 every = pytest.mark.parametrize("name", ROWS)
@@ -27,7 +26,7 @@ def numbers(low):
 
 
 def test_every_public_parameterization_is_in_the_table():
-    assert {*ROWS, "get"} == set(parameterizations.__all__)
+    assert {*ROWS, "get", "untransformed"} == set(parameterizations.__all__)
 
 
 @every
@@ -70,13 +69,29 @@ def test_its_log_derivative_is_that_of_the_gradient(name):
     np.testing.assert_allclose(log_det, np.log(derivative), rtol=1e-4, atol=1e-6)
 
 
-def test_positive_has_its_own_smallest_value():
-    constraint = parameterizations.get(parameterizations.Positive(0.5))
-    np.testing.assert_array_equal(array(constraint(np.array([-1.0, 2.0]))), [0.5, 2.0])
-    log_det = constraint.log_det_jacobian(ops.convert_to_tensor([-1.0, 2.0]))
-    np.testing.assert_array_equal(array(log_det), [-np.inf, 0.0])
-    with pytest.raises(ValueError, match="Received: epsilon=0"):
-        parameterizations.Positive(0)
+@every
+@pytest.mark.parametrize("value", [1e-4, 0.0486, 0.7, 30.0])
+def test_a_parameter_starts_at_its_natural_value_with_a_gradient(name, value):
+    constraint = parameterizations.get(name)
+    stored = parameterizations.untransformed(constraint, value)
+    np.testing.assert_allclose(array(constraint(np.float32(stored))), value, rtol=1e-4)
+    (slope,) = grad(lambda x: ops.sum(constraint(x)), np.float32(stored))
+    # At small values both are exponentials, and the slope is the value.
+    assert slope > 0.4 * min(value, 1.0)
+
+
+def test_what_has_no_inverse_does_not_say_where_to_start():
+    assert parameterizations.untransformed(None, 0.3) == 0.3
+    with pytest.raises(ValueError, match="without `reverse`.*NonNeg"):
+        parameterizations.untransformed(keras.constraints.NonNeg(), 0.3)
+
+
+@pytest.mark.parametrize(
+    "identifier", ["positive", "Positive", {"class_name": "Positive", "config": {}}]
+)
+def test_what_loses_its_gradient_is_refused(identifier):
+    with pytest.raises(ValueError, match='no gradient.*Use "softplus"'):
+        parameterizations.get(identifier)
 
 
 def test_constraints_of_keras_and_callables_are_found_too():

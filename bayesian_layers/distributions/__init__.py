@@ -37,6 +37,7 @@ from bayesian_layers.distributions.radial import Radial
 from bayesian_layers.distributions.reshaped import Reshaped
 from bayesian_layers.distributions.student_t import StudentT
 from bayesian_layers.distributions.transformed import Transformed
+from bayesian_layers.distributions.transforms import transform_to
 from bayesian_layers.distributions.truncated_normal import TruncatedNormal
 from bayesian_layers.distributions.uniform import Uniform
 
@@ -78,6 +79,7 @@ __all__ = [
     "constraints",
     "kl_divergence",
     "register_kl",
+    "transform_to",
     "transforms",
 ]
 del _kl_closed_forms

@@ -46,6 +46,7 @@ class Beta(Distribution):
         "concentration0": constraints.positive,
     }
     support = constraints.unit_interval
+    draws_gamma_noise = True
 
     def __init__(self, concentration1, concentration0):
         super().__init__(concentration1=concentration1, concentration0=concentration0)

@@ -2,16 +2,22 @@
 
 A constraint is data. A distribution lists one for each of its parameters, and its
 `support` is one; the base class validates parameters, guards `log_prob` outside the
-support, and knows the shapes of parameters, from these objects alone.
+support, and knows the shapes of parameters, from these objects alone. The map from the
+real line to a constraint is `transform_to(constraint)`.
 """
 
 from keras import ops
 
 
 class Constraint:
-    """A set of values, of which the last `event_rank` axes are one member."""
+    """A set of values, of which the last `event_rank` axes are one member.
+
+    A set that `is_discrete` has isolated members: its distributions have probabilities
+    in place of densities, and no map from the real line leads to it.
+    """
 
     event_rank = 0
+    is_discrete = False
     description = ""
 
     def check(self, value):
@@ -36,20 +42,27 @@ class _Real(Constraint):
         return value
 
 
-class _GreaterThan(Constraint):
+class GreaterThan(Constraint):
+    """The numbers above `low`."""
+
     def __init__(self, low, description=None):
         # `low` may be a tensor: it is put into words only when asked for.
         self.low = low
         self.description = description
 
     def check(self, value):
+        """Returns whether `value > low`."""
         return ops.greater(value, self.low)
 
     def project(self, value):
+        """Returns `value` where it is a member, and `low + 1` where it is not."""
         return ops.where(self.check(value), value, self.low + 1)
 
+    def __repr__(self):
+        return self.description or f"above {self.low}"
 
-class AtLeast(_GreaterThan):
+
+class AtLeast(GreaterThan):
     """The numbers from `low` upwards, `low` included."""
 
     def check(self, value):
@@ -88,7 +101,6 @@ class OpenInterval(Constraint):
     def __init__(self, low, high):
         self.low = low
         self.high = high
-        self.description = f"between {low} and {high}"
 
     def check(self, value):
         """Returns whether `low < value < high`."""
@@ -96,11 +108,23 @@ class OpenInterval(Constraint):
 
     def project(self, value):
         """Returns `value` where it is inside, and the midpoint where it is not."""
-        return ops.where(self.check(value), value, 0.5 * (self.low + self.high))
+        return ops.where(self.check(value), value, self._midpoint(value.dtype))
+
+    def _midpoint(self, dtype):
+        """The midpoint, where an end is infinite of what is within 2 of the other."""
+        low, high = (ops.convert_to_tensor(e, dtype) for e in (self.low, self.high))
+        least = ops.where(ops.isinf(high), -1.0, high - 2.0)
+        low = ops.where(ops.isinf(low), least, low)
+        return 0.5 * (low + ops.where(ops.isinf(high), low + 2.0, high))
+
+    def __repr__(self):
+        return f"between {self.low} and {self.high}"
 
 
 class IntegerInterval(Interval):
     """The whole numbers from `low` to `high`, both included."""
+
+    is_discrete = True
 
     def check(self, value):
         """Returns whether `value` is whole and `low <= value <= high`."""
@@ -110,9 +134,14 @@ class IntegerInterval(Interval):
         """Returns the nearest whole number of the interval."""
         return super().project(ops.round(value))
 
+    def __repr__(self):
+        return self.description or f"a whole number in [{self.low}, {self.high}]"
+
 
 class Grid(Interval):
     """The values `low`, `low + step`, ... to `high`, as near as floats come to them."""
+
+    is_discrete = True
 
     def __init__(self, low, high, step):
         super().__init__(low, high)
@@ -132,6 +161,7 @@ class Grid(Interval):
 
 
 class _NonnegativeInteger(Constraint):
+    is_discrete = True
     description = "a nonnegative whole number"
 
     def check(self, value):
@@ -159,6 +189,7 @@ class _Simplex(Constraint):
 
 class _OneHot(Constraint):
     event_rank = 1
+    is_discrete = True
     description = "one-hot along the last axis"
 
     def check(self, value):
@@ -174,6 +205,7 @@ class Counts(Constraint):
     """Vectors of nonnegative whole numbers whose sum is `total`."""
 
     event_rank = 1
+    is_discrete = True
 
     def __init__(self, total):
         self.total = total
@@ -216,19 +248,70 @@ class Elementwise(Constraint):
         self.event_rank = event_rank
         self.description = f"{constraint!r} in each element"
 
+    @property
+    def is_discrete(self):
+        """As the constraint of the elements."""
+        return self.constraint.is_discrete
+
     def check(self, value):
         """Returns whether all elements of each array are in the constraint."""
         inside = self.constraint.check(value)
-        axes = tuple(range(-self.event_rank + self.constraint.event_rank, 0))
-        return ops.all(inside, axis=axes) if axes else inside
+        return _all(inside, self.event_rank - self.constraint.event_rank)
 
     def project(self, value):
         """Returns `value` with each element projected."""
         return self.constraint.project(value)
 
 
+class ImageOf(Constraint):
+    """The values of a map, on a set that it is defined on.
+
+    Args:
+        constraint: The set that the map is taken of.
+        transform: The map, with the contract of `bl.distributions.transforms`.
+    """
+
+    def __init__(self, constraint, transform):
+        self.constraint = constraint
+        self.transform = transform
+        rank = max(constraint.event_rank, transform.event_rank)
+        self.event_rank = rank - transform.event_rank + transform.output_rank
+
+    @property
+    def is_discrete(self):
+        """As the set that the map is taken of."""
+        return self.constraint.is_discrete
+
+    def check(self, value):
+        """Returns whether `value` is reached by the map from a member of the set."""
+        image = self.transform.image
+        inside = image.check(value)
+        before = self.constraint.check(self.transform.reverse(image.project(value)))
+        missing = max(self.transform.event_rank - self.constraint.event_rank, 0)
+        return ops.logical_and(
+            _all(inside, self.event_rank - image.event_rank), _all(before, missing)
+        )
+
+    def project(self, value):
+        """Returns `value` where it is a member, and the map of a member elsewhere."""
+        before = self.transform.reverse(self.transform.image.project(value))
+        member = self.transform(self.constraint.project(before))
+        inside = self.check(value)
+        for _ in range(self.event_rank):
+            inside = ops.expand_dims(inside, -1)
+        return ops.where(inside, value, member)
+
+    def __repr__(self):
+        return f"{type(self.transform).__name__} of a value that is {self.constraint!r}"
+
+
+def _all(inside, rank):
+    """Whether all elements over the last `rank` axes are members."""
+    return ops.all(inside, axis=tuple(range(-rank, 0))) if rank else inside
+
+
 real = _Real()
-positive = _GreaterThan(0, "positive")
+positive = GreaterThan(0, "positive")
 nonnegative = AtLeast(0, "nonnegative")
 unit_interval = Interval(0.0, 1.0)
 boolean = IntegerInterval(0, 1, "0 or 1")

@@ -36,6 +36,7 @@ class Dirichlet(Distribution):
 
     parameters = {"concentration": constraints.positive_vector}
     support = constraints.simplex
+    draws_gamma_noise = True
 
     def __init__(self, concentration):
         super().__init__(concentration=concentration)

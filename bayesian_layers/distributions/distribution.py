@@ -59,6 +59,8 @@ class Distribution:
     parameters = {}
     support = constraints.real
     reparameterized = True
+    # Whether samples are made of gamma or Poisson noise, which XLA may not compile.
+    draws_gamma_noise = False
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)

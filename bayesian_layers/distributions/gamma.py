@@ -40,6 +40,7 @@ class Gamma(Distribution):
 
     parameters = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.nonnegative
+    draws_gamma_noise = True
 
     def __init__(self, concentration, rate=1.0):
         super().__init__(concentration=concentration, rate=rate)

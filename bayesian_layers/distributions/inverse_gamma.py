@@ -39,6 +39,7 @@ class InverseGamma(Distribution):
 
     parameters = {"concentration": constraints.positive, "scale": constraints.positive}
     support = constraints.positive
+    draws_gamma_noise = True
 
     def __init__(self, concentration, scale=1.0):
         super().__init__(concentration=concentration, scale=scale)

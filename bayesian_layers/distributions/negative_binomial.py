@@ -36,6 +36,7 @@ class NegativeBinomial(BinaryLogitsOrProbs):
         "probs": constraints.unit_interval,
     }
     support = constraints.nonnegative_integer
+    draws_gamma_noise = True
 
     def __init__(self, total_count, logits=None, probs=None):
         super().__init__(logits, probs, total_count=total_count)

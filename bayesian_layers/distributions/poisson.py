@@ -26,6 +26,7 @@ class Poisson(Distribution):
 
     parameters = {"rate": constraints.positive, "log_rate": constraints.real}
     support = constraints.nonnegative_integer
+    draws_gamma_noise = True
     reparameterized = False
 
     def __init__(self, rate=None, log_rate=None):

@@ -8,6 +8,9 @@ from bayesian_layers.distributions.distribution import register
 from bayesian_layers.distributions.functions import multiply_no_nan
 from bayesian_layers.distributions.wrapper import Wrapper
 
+# How many values are summed over at once.
+CHUNK = 8
+
 
 @register
 class Quantized(Wrapper):
@@ -107,28 +110,86 @@ class Quantized(Wrapper):
         below = ops.where(index >= 0, below, 0.0)
         return ops.where(index >= self.num_bins - 1, 1.0, below)
 
-    def _values(self):
-        """All values, on a new first axis, and the log-probability of each."""
-        values = np.linspace(self.low, self.high, self.num_bins)
-        values = values.reshape((-1,) + (1,) * len(self.batch_shape))
-        values = ops.convert_to_tensor(values, self.dtype)
-        return values, self.log_prob(values)
+    # Moments are sums over the values, a few of them at a time: all at once would take
+    # the memory of so many batches.
+
+    def _fold(self, function, initial):
+        """Goes over the numbers of the values, some at a time on a new first axis.
+
+        Args:
+            function: From numbers, whether each is there, and a state to the next.
+            initial: The first state, tensors of the shape of the batch.
+        """
+        first = np.arange(CHUNK).reshape((-1,) + (1,) * len(self.batch_shape))
+        first = ops.convert_to_tensor(first, self.dtype)
+
+        def step(i, state):
+            index = ops.cast(i, self.dtype) * CHUNK + first
+            there = index < self.num_bins
+            return function(ops.minimum(index, self.num_bins - 1), there, state)
+
+        return ops.fori_loop(0, -(-self.num_bins // CHUNK), step, initial)
+
+    def _sum_of(self, term):
+        """The sum of term(index) over the numbers of the values."""
+
+        def add(index, there, total):
+            return total + ops.sum(ops.where(there, term(index), 0.0), axis=0)
+
+        return self._fold(add, ops.zeros(self._dynamic_batch_shape(), self.dtype))
+
+    def _log_probs(self, index):
+        return self._log_prob(self._edge(index))
+
+    def _mean_index(self):
+        # The sum of P(number > k) over k: one logarithm for each, not two.
+        def term(index):
+            above = ops.exp(self.distribution._log_survival(self._edge(index + 0.5)))
+            return ops.where(index < self.num_bins - 1, above, 0.0)
+
+        return self._sum_of(term)
 
     def _mean(self):
-        values, log_probs = self._values()
-        return ops.sum(values * ops.exp(log_probs), axis=0)
+        return self._edge(self._mean_index())
 
     def _variance(self):
-        values, log_probs = self._values()
-        probs = ops.exp(log_probs)
-        mean = ops.sum(values * probs, axis=0)
-        return ops.sum(ops.square(values - mean) * probs, axis=0)
+        # E (number - c)^2 from the tails on both sides of a c near the mean, so that no
+        # large numbers are subtracted: squares are sums of odd numbers.
+        mean = self._mean_index()
+        center = ops.stop_gradient(ops.round(mean))
+
+        def term(index):
+            edge, base = self._edge(index + 0.5), self.distribution
+            left = index < center
+            tail = ops.where(left, base._log_cdf(edge), base._log_survival(edge))
+            odd = 2.0 * ops.abs(index + 0.5 - center)
+            return ops.where(index < self.num_bins - 1, odd * ops.exp(tail), 0.0)
+
+        variance = self._sum_of(term) - ops.square(mean - center)
+        return self.step**2 * ops.maximum(variance, 0.0)
 
     def _mode(self):
-        _, log_probs = self._values()
-        index = ops.cast(ops.argmax(log_probs, axis=0), self.dtype)
+        def larger(index, there, best):
+            log_prob, number = best
+            log_probs = ops.where(there, self._log_probs(index), -np.inf)
+            inner = ops.expand_dims(ops.argmax(log_probs, axis=0), 0)
+            largest = ops.max(log_probs, axis=0)
+            found = ops.take_along_axis(
+                ops.broadcast_to(index, ops.shape(log_probs)), inner, axis=0
+            )
+            better = largest > log_prob
+            return (
+                ops.where(better, largest, log_prob),
+                ops.where(better, ops.squeeze(found, 0), number),
+            )
+
+        zeros = ops.zeros(self._dynamic_batch_shape(), self.dtype)
+        _, index = self._fold(larger, (zeros - np.inf, zeros))
         return self._edge(index)
 
     def _entropy(self):
-        _, log_probs = self._values()
-        return -ops.sum(multiply_no_nan(ops.exp(log_probs), log_probs), axis=0)
+        def term(index):
+            log_probs = self._log_probs(index)
+            return multiply_no_nan(ops.exp(log_probs), log_probs)
+
+        return -self._sum_of(term)

@@ -44,6 +44,8 @@ def _broadcast_sizes(sizes, shapes):
     if any(size is None for size in dynamic):
         return None
     result = dynamic[0]
+    if not ops.is_tensor(result):
+        return result  # A symbol, in JAX's tracing of shapes: it compares them itself.
     for size in dynamic[1:]:
         result = ops.maximum(result, size)
     return result

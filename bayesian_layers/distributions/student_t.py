@@ -39,6 +39,7 @@ class StudentT(LocationScale):
     """
 
     parameters = {"df": constraints.positive, **LocationScale.parameters}
+    draws_gamma_noise = True
 
     def __init__(self, df, loc, scale):
         Distribution.__init__(self, df=df, loc=loc, scale=scale)

@@ -5,6 +5,7 @@ from keras import ops
 
 from bayesian_layers.distributions import constraints
 from bayesian_layers.distributions.distribution import register
+from bayesian_layers.distributions.transforms.contract import Map
 from bayesian_layers.distributions.wrapper import Wrapper
 
 
@@ -17,11 +18,8 @@ class Transformed(Wrapper):
 
     Args:
         distribution: The base distribution.
-        transform: An invertible map that keeps shapes: one of
-            `bl.distributions.transforms`, or any object with `__call__(x)`,
-            `reverse(y)` and `log_det_jacobian(x)`, such as a reversible layer. Its
-            attribute `event_rank`, zero if absent, says on how many trailing axes it
-            acts together; `image`, a constraint, real if absent, where its values are.
+        transform: An invertible map: one of `bl.distributions.transforms`, or any
+            object with their contract, such as a reversible layer.
 
     Example:
     >>> log_normal = bl.distributions.Transformed(
@@ -32,11 +30,17 @@ class Transformed(Wrapper):
     """
 
     def __init__(self, distribution, transform):
-        rank = getattr(transform, "event_rank", 0)
-        if rank > len(distribution.event_shape) + len(distribution.batch_shape):
+        if not isinstance(transform, Map):
+            raise TypeError(
+                "Transformed expects an invertible map with the contract of "
+                "`bl.distributions.transforms.Map`. "
+                f"Received: transform={transform!r}"
+            )
+        if transform.event_rank > len(distribution.shape()):
             raise ValueError(
-                f"Transformed expects a distribution of values of at least {rank} axes "
-                f"for {transform}. Received: distribution={distribution}"
+                "Transformed expects a distribution of values of at least "
+                f"{transform.event_rank} axes for {transform}. "
+                f"Received: distribution={distribution}"
             )
         super().__init__(distribution=distribution, transform=transform)
 
@@ -47,8 +51,20 @@ class Transformed(Wrapper):
 
     def _taken(self):
         """How many batch axes of the base the map makes dependent on each other."""
-        rank = getattr(self.transform, "event_rank", 0)
-        return max(rank - len(self.distribution.event_shape), 0)
+        return max(self.transform.event_rank - len(self.distribution.event_shape), 0)
+
+    @property
+    def event_shape(self):
+        """The shape that the map gives to the event of the base."""
+        return self.transform.forward_shape(super().event_shape)
+
+    @property
+    def support(self):
+        """The values of the map on the support of the base."""
+        base = self.distribution.support
+        if self._taken():
+            base = constraints.Elementwise(base, base.event_rank + self._taken())
+        return constraints.ImageOf(base, self.transform)
 
     def sample(self, sample_shape=(), seed=None):
         """Draws values: those of the base, transformed."""
@@ -59,20 +75,35 @@ class Transformed(Wrapper):
     def _sample(self, sample_shape, seed):
         return self.sample(sample_shape, seed)
 
+    def sample_and_log_prob(self, sample_shape=(), seed=None):
+        """Draws values, and returns their `log_prob` too, without reversing the map."""
+        x, base = self.distribution.sample_and_log_prob(sample_shape, seed)
+        y, log_det = self.transform.forward_and_log_det(x)
+        return y, self._changed(base, -log_det)
+
     def log_prob(self, value):
         """Log of the density; -inf outside of the image of the base's support."""
-        x, outside = self._reverse(self._standardize_value(value))
-        rank = len(self.event_shape)
-        log_det = self.transform.log_det_jacobian(x)
-        log_det = self._sum(log_det, rank - getattr(self.transform, "event_rank", 0))
-        base = self._sum(self.distribution.log_prob(x), self._taken())
-        axes = tuple(range(-rank, 0))
+        value = self._standardize_value(value)
+        image = self.transform.image
+        outside = ops.logical_not(image.check(value))
+        x, log_det = self.transform.reverse_and_log_det(image.project(value))
+        result = self._changed(self.distribution.log_prob(x), log_det)
+        axes = tuple(range(image.event_rank - len(self.event_shape), 0))
         outside = ops.any(outside, axis=axes) if axes else outside
-        return ops.where(outside, -np.inf, base - log_det)
+        return ops.where(outside, -np.inf, result)
+
+    def _changed(self, log_prob, log_det):
+        """A log-density of the base, with the change of volumes."""
+        log_prob = self._sum(log_prob, self._taken())
+        # Isolated values have probabilities, which no map changes.
+        if self.distribution.support.is_discrete:
+            return log_prob
+        rank = self._taken() + len(self.distribution.event_shape)
+        return log_prob + self._sum(log_det, rank - self.transform.event_rank)
 
     def _reverse(self, value):
         """The inverse, and where there is none, because value is not in the image."""
-        image = getattr(self.transform, "image", constraints.real)
+        image = self.transform.image
         outside = ops.logical_not(image.check(value))
         return self.transform.reverse(image.project(value)), outside
 
@@ -104,7 +135,12 @@ class Transformed(Wrapper):
 
     def _is_above(self, value):
         """1 for a value outside of the image, an interval, that is above it, or 0."""
-        return ops.cast(value > self.transform(ops.zeros_like(value)), self.dtype)
+        return ops.cast(value > self._reached(value), self.dtype)
+
+    def _reached(self, value):
+        """Some value of the image."""
+        x = self.transform.domain.project(ops.zeros_like(value))
+        return self.transform(x)
 
     def _quantile(self, probability):
         increasing = self._monotone("quantile")

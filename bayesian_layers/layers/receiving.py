@@ -2,6 +2,7 @@
 
 import keras
 
+from bayesian_layers.keras_contact import leave_inputs_alone
 from bayesian_layers.random_variable import RandomVariable
 
 
@@ -23,15 +24,15 @@ class ReceivesRandomVariables(keras.Layer):
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
-        # Both are needed on JAX and torch, where a variable is not a tensor.
-        self._convert_input_args = False
-        self._allow_non_tensor_positional_args = True
+        leave_inputs_alone(self)
 
     def __call__(self, *args, **kwargs):
         args, kwargs = keras.tree.map_structure(self._convert_input, (args, kwargs))
         return super().__call__(*args, **kwargs)
 
     def _convert_input(self, value):
-        if isinstance(value, RandomVariable):
+        # A symbolic input may become a random variable: a cast of it, in mixed
+        # precision, would be a step of the model, and make a tensor of that.
+        if isinstance(value, (RandomVariable, keras.KerasTensor)):
             return value
         return self.dtype_policy.convert_input(value, self.autocast, self.input_dtype)

@@ -81,20 +81,18 @@ def test_values_outside_of_the_image_have_density_zero_and_finite_gradients():
     assert np.isfinite(slope).all()
 
 
-class Rotation:
+class Rotation(transforms.Transform):
     """An invertible map of the last axis: what a reversible layer is to Transformed."""
 
     event_rank = 1
     matrix = np.array([[0.0, 2.0], [-1.0, 0.0]], "float32")
 
-    def __call__(self, x):
-        return ops.matmul(x, self.matrix)
+    def forward_and_log_det(self, x):
+        return ops.matmul(x, self.matrix), ops.full(ops.shape(x)[:-1], np.log(2.0))
 
-    def reverse(self, y):
-        return ops.matmul(y, np.linalg.inv(self.matrix))
-
-    def log_det_jacobian(self, x):
-        return ops.full(ops.shape(x)[:-1], np.log(2.0))
+    def reverse_and_log_det(self, y):
+        x = ops.matmul(y, np.linalg.inv(self.matrix))
+        return x, ops.full(ops.shape(y)[:-1], -np.log(2.0))
 
 
 def test_a_map_of_vectors_takes_the_axes_of_the_batch_that_it_mixes():
@@ -114,12 +112,12 @@ def test_a_map_of_vectors_takes_the_axes_of_the_batch_that_it_mixes():
 
 
 def test_a_transform_passes_gradients_where_its_base_has_none():
-    class Scale:
+    class Scale(transforms.Transform):
         def __init__(self, scale):
             self.scale = scale
 
-        def __call__(self, x):
-            return self.scale * x
+        def forward_and_log_det(self, x):
+            return self.scale * x, ops.log(self.scale) + ops.zeros_like(x)
 
     def loss(scale, rate):
         base = distributions.Poisson(ops.stop_gradient(rate))

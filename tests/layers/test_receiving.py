@@ -47,25 +47,86 @@ def test_other_inputs_are_converted_and_cast_as_in_keras(policy):
         assert layer.received == layer.compute_dtype
 
 
-def test_a_layer_hands_a_random_variable_to_the_next_inside_a_functional_model():
-    class Head(keras.Layer):
-        def call(self, inputs):
-            return bl.Normal(inputs, 2.0, seed=1)
+class Head(keras.Layer):
+    """A normal distribution around the inputs, of float32 whatever the policy."""
 
-        def compute_output_spec(self, inputs):
-            return keras.KerasTensor(inputs.shape, dtype="float32")
+    def call(self, inputs):
+        return bl.Normal(ops.cast(inputs, "float32"), 2.0, seed=1)
 
-    class Mean(bl.layers.ReceivesRandomVariables):
-        def call(self, inputs):
-            return inputs.mean()
+    def compute_output_spec(self, inputs):
+        return keras.KerasTensor(inputs.shape, dtype="float32")
 
-        def compute_output_spec(self, inputs):
-            return keras.KerasTensor(inputs.shape, dtype="float32")
 
-    inputs = keras.Input((3,))
-    model = keras.Model(inputs, Mean()(Head()(inputs)))
+class Mean(bl.layers.ReceivesRandomVariables):
+    def call(self, inputs):
+        return inputs.mean()
+
+    def compute_output_spec(self, inputs):
+        return keras.KerasTensor(inputs.shape, dtype="float32")
+
+
+def functional(*layers):
+    inputs = outputs = keras.Input((3,))
+    for layer in layers:
+        outputs = layer(outputs)
+    return keras.Model(inputs, outputs)
+
+
+def sequential(*layers):
+    return keras.Sequential([keras.Input((3,)), *layers])
+
+
+def unbuilt(*layers):
+    return keras.Sequential(layers)
+
+
+every_model = pytest.mark.parametrize("model_of", [functional, sequential, unbuilt])
+every_policy = pytest.mark.parametrize("policy", POLICIES)
+
+
+@every_model
+@every_policy
+def test_a_layer_hands_a_random_variable_to_the_next_inside_a_model(model_of, policy):
+    model = model_of(Head(dtype=policy), Mean(dtype=policy))
+    # Small whole numbers, which are the same in half precision.
     x = np.arange(6.0, dtype="float32").reshape(2, 3)
     np.testing.assert_array_equal(array(model(x)), x)
+    np.testing.assert_array_equal(model.predict(x, verbose=0), x)
+
+
+@every_model
+@every_policy
+def test_a_discretized_head_trains_and_predicts_inside_a_model(
+    model_of, policy, tmp_path
+):
+    model = model_of(
+        keras.layers.Dense(4, dtype=policy),
+        bl.layers.MixtureLogistic(2, num_components=3, dtype=policy, seed=1),
+        bl.layers.Discretize(0.0, 1.0, 5, dtype=policy, seed=2),
+    )
+    model.compile("sgd", bl.losses.NegativeLogLikelihood())
+    x = np.random.default_rng(0).normal(size=(8, 3)).astype("float32")
+    y = np.random.default_rng(1).integers(0, 5, (8, 2)) / 4.0
+    loss = model.fit(x, y, batch_size=4, epochs=2, verbose=0).history["loss"]
+    assert np.all(np.isfinite(loss))
+    assert isinstance(model(x).distribution, bl.distributions.Quantized)
+    draws = model.predict(x, verbose=0)
+    assert set(np.unique(draws)) <= {0.0, 0.25, 0.5, 0.75, 1.0}
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(
+        array(loaded(x).log_prob(y)), array(model(x).log_prob(y)), rtol=1e-6
+    )
+
+
+@every_model
+def test_under_a_global_policy_too(model_of):
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        model = model_of(Head(), Mean())
+    finally:
+        keras.config.set_dtype_policy("float32")
+    x = np.arange(6.0, dtype="float32").reshape(2, 3)
     np.testing.assert_array_equal(model.predict(x, verbose=0), x)
 
 

@@ -105,7 +105,7 @@ def test_one_instance_given_to_several_weights_makes_a_variable_for_each():
 
 @pytest.mark.parametrize(
     ("constraint", "stored", "expected"),
-    [("exp", -1.0, np.exp(-1.0)), (None, 0.4, 0.4), ("positive", 0.3, 0.3)],
+    [("exp", -1.0, np.exp(-1.0)), (None, 0.4, 0.4), ("softplus", 0.0, np.log(2.0))],
 )
 def test_the_trained_standard_deviation_has_a_parameterization(
     constraint, stored, expected

@@ -5,27 +5,28 @@ from bayesian_layers.layers.outputs.classes import (
     Categorical,
     OneHotCategorical,
 )
-from bayesian_layers.layers.outputs.deterministic import Deterministic
 from bayesian_layers.layers.outputs.discretize import Discretize
-from bayesian_layers.layers.outputs.location_scale import (
-    Laplace,
-    Logistic,
-    LogNormal,
-    Normal,
-    StudentT,
-)
+from bayesian_layers.layers.outputs.distribution_lambda import DistributionLambda
+from bayesian_layers.layers.outputs.family_layer import FamilyLayer
 from bayesian_layers.layers.outputs.mixtures import (
     Mixture,
     MixtureLogistic,
     MixtureNormal,
 )
-from bayesian_layers.layers.outputs.positive_values import (
+from bayesian_layers.layers.outputs.numbers import (
     Beta,
+    Deterministic,
     Exponential,
     Gamma,
+    Laplace,
+    Logistic,
+    LogNormal,
     NegativeBinomial,
+    Normal,
     Poisson,
+    StudentT,
 )
+from bayesian_layers.layers.outputs.output_layer import OutputLayer
 from bayesian_layers.layers.outputs.vectors import (
     Dirichlet,
     MultivariateNormalDiag,
@@ -40,7 +41,9 @@ __all__ = [
     "Deterministic",
     "Dirichlet",
     "Discretize",
+    "DistributionLambda",
     "Exponential",
+    "FamilyLayer",
     "Gamma",
     "Laplace",
     "LogNormal",
@@ -54,6 +57,7 @@ __all__ = [
     "NegativeBinomial",
     "Normal",
     "OneHotCategorical",
+    "OutputLayer",
     "Poisson",
     "StudentT",
 ]

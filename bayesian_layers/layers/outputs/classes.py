@@ -6,7 +6,7 @@ import keras
 
 from bayesian_layers import distributions
 from bayesian_layers.keras_contact import calling_model, compiled_metrics
-from bayesian_layers.layers.outputs.output_layer import OutputLayer
+from bayesian_layers.layers.outputs.family_layer import FamilyLayer
 from bayesian_layers.layers.register import register
 
 _ACCURACIES = (
@@ -16,15 +16,13 @@ _ACCURACIES = (
 )
 
 
-class ClassOutput(OutputLayer):
+class ClassOutput(FamilyLayer):
     """Base of outputs that are classes: warns of the accuracy of Keras.
 
     Keras' metrics see the value of the random variable, one class, where they expect
     scores of classes.
     """
 
-    sample_dtype = "int32"
-    conversions = ("sample", "mode")
     scores_may_be = ()  # The conversions that Keras can take for scores.
     _has_warned = False
 
@@ -70,16 +68,7 @@ class Categorical(ClassOutput):
     True
     """
 
-    is_vector = True
-
-    def sizes(self, count):
-        return {"logits": count}
-
-    def output_shape_of(self, batch, count):
-        return batch
-
-    def distribution(self, logits):
-        return distributions.Categorical(logits)
+    family = distributions.Categorical
 
 
 @register
@@ -94,14 +83,8 @@ class OneHotCategorical(ClassOutput):
     (8, 4)
     """
 
-    is_vector = True
     scores_may_be = ("mode",)
-
-    def sizes(self, count):
-        return {"logits": count}
-
-    def distribution(self, logits):
-        return distributions.OneHotCategorical(logits)
+    family = distributions.OneHotCategorical
 
 
 @register
@@ -117,9 +100,4 @@ class Bernoulli(ClassOutput):
     """
 
     scores_may_be = ("mode",)
-
-    def sizes(self, count):
-        return {"logits": count}
-
-    def distribution(self, logits):
-        return distributions.Bernoulli(logits)
+    family = distributions.Bernoulli

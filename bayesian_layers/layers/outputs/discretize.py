@@ -18,24 +18,25 @@ class Discretize(ReceivesRandomVariables):
     image under a logistic mixture each of the 256 values has a finite log-probability.
 
     It receives the random variable of an output layer of numbers (also a mixture), and
-    returns one of the same shape.
+    returns one of the same shape. Without arguments it is for 8-bit images as they are
+    usually scaled, `pixels / 255`: 256 values from 0 to 1.
 
     Args:
-        low: The lowest value.
-        high: The highest value.
-        num_bins: The number of values, at least 2.
+        low: The lowest value. Defaults to 0.
+        high: The highest value. Defaults to 1.
+        num_bins: The number of values, at least 2. Defaults to 256.
         seed: Integer seed of the draws. Defaults to a random one.
         **kwargs: As in `keras.Layer`.
 
     Example:
     >>> pixels = keras.Sequential(
-    ...     [bl.layers.MixtureLogistic(3), bl.layers.Discretize(0.0, 1.0, 256)]
+    ...     [bl.layers.MixtureLogistic(3), bl.layers.Discretize()]
     ... )
     >>> ops.shape(pixels(np.ones((8, 4))))
     (8, 3)
     """
 
-    def __init__(self, low, high, num_bins, *, seed=None, **kwargs):
+    def __init__(self, low=0.0, high=1.0, num_bins=256, *, seed=None, **kwargs):
         super().__init__(**kwargs)
         if not low < high or not (isinstance(num_bins, int) and num_bins > 1):
             raise ValueError(

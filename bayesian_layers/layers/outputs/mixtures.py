@@ -4,19 +4,19 @@ import keras
 from keras import ops
 
 from bayesian_layers import distributions
-from bayesian_layers.layers.outputs.location_scale import Logistic, Normal
-from bayesian_layers.layers.outputs.output_layer import OutputLayer
+from bayesian_layers.distributions.transforms import Identity
+from bayesian_layers.layers.outputs.family_layer import FamilyLayer
+from bayesian_layers.layers.outputs.numbers import Logistic, Normal
+from bayesian_layers.layers.outputs.parameters import implements
 from bayesian_layers.layers.register import register
 
 
-class BaseMixture(OutputLayer):
+class BaseMixture(FamilyLayer):
     """Base of mixtures: of `num_components` distributions as `component` makes them.
 
     Of families over numbers each output is a mixture of its own, with logits
     `[..., n, k]`; of families over vectors the whole vector is, with logits `[..., k]`.
     """
-
-    conversions = ("sample", "mean")
 
     def __init__(self, component, units=None, num_components=5, **kwargs):
         if not (isinstance(num_components, int) and num_components > 0):
@@ -27,36 +27,58 @@ class BaseMixture(OutputLayer):
         self.num_components = num_components
         # It makes distributions and is no layer of the model: not to be tracked.
         vars(self)["_component"] = component
-        self.draws_gamma_noise = component.draws_gamma_noise
         super().__init__(units, **kwargs)
-        self.sample_dtype = component.sample_dtype
+
+    @property
+    def facts(self):
+        """Those of the component, of which a mixture has a mean, say, but no mode."""
+        facts = self._component.facts
+        mixture = distributions.MixtureSameFamily
+        conversions = tuple(
+            name
+            for name in facts.conversions
+            if name == "sample" or implements(mixture, f"_{name}")
+        )
+        return facts._replace(conversions=conversions)
+
+    @property
+    def calm(self):
+        """Those of the component."""
+        return tuple(f"component_{name}" for name in self._component.calm)
+
+    def map_of(self, name):
+        """Returns the map of a parameter of the component; logits are real."""
+        component = name.removeprefix("component_")
+        return self._component.map_of(component) if component != name else Identity()
 
     def sizes(self, count):
+        """Returns the numbers of columns."""
         component = self._component
-        choices = 1 if component.is_vector else count
-        sizes = {"logits": choices, **_renamed(component.sizes(count))}
+        choices = 1 if component.facts.is_vector else count
+        sizes = {"logits": choices}
+        # Those of a component may be called `logits` too.
+        for name, size in component.sizes(count).items():
+            sizes[f"component_{name}"] = size
         return {name: size * self.num_components for name, size in sizes.items()}
 
-    def output_shape_of(self, batch, count):
-        return self._component.output_shape_of(batch, count)
-
-    def distribution(self, logits, **parameters):
-        parameters = {
+    def from_parameters(self, logits, **values):
+        """Returns the mixture."""
+        values = {
             name.removeprefix("component_"): self._split(value)
-            for name, value in parameters.items()
+            for name, value in values.items()
         }
-        if not self._component.is_vector:
+        if not self._component.facts.is_vector:
             logits = self._split(logits)
         return distributions.MixtureSameFamily(
             distributions.Categorical(logits),
-            self._component.distribution(**parameters),
+            self._component.from_parameters(**values),
         )
 
     def _split(self, value):
         """`[..., k * n]` as `[..., k, n]`, or as `[..., n, k]` for single outputs."""
         *batch, size = ops.shape(value)
         count = self.num_components
-        shape = (count, -1) if self._component.is_vector else (-1, count)
+        shape = (count, -1) if self._component.facts.is_vector else (-1, count)
         if isinstance(size, int):
             shape = tuple(size // count if s == -1 else s for s in shape)
         return ops.reshape(value, (*batch, *shape))
@@ -64,11 +86,6 @@ class BaseMixture(OutputLayer):
     def get_config(self):
         """Returns the constructor's arguments."""
         return {**super().get_config(), "num_components": self.num_components}
-
-
-def _renamed(sizes):
-    """The parameters of a component, which may be called `logits` too."""
-    return {f"component_{name}": size for name, size in sizes.items()}
 
 
 @register
@@ -95,7 +112,7 @@ class Mixture(BaseMixture):
     """
 
     def __init__(self, component, units=None, num_components=5, **kwargs):
-        if not isinstance(component, OutputLayer) or isinstance(component, BaseMixture):
+        if not isinstance(component, FamilyLayer) or isinstance(component, BaseMixture):
             raise ValueError(
                 "`component` should be an output layer such as `bl.layers.Normal()`, "
                 f"and no mixture. Received: {component!r}"

@@ -1,6 +1,4 @@
-"""The contract of stochastic output layers."""
-
-import itertools
+"""The contract of layers that return random variables."""
 
 import keras
 from keras import ops
@@ -13,68 +11,43 @@ from bayesian_layers.random_variable import RandomVariable
 class OutputLayer(keras.Layer):
     """Base of layers that compute a distribution and return a random variable.
 
-    The last axis of the inputs carries the parameters of the distribution, one after
-    another: `[..., k * n] -> [..., n]`. With `units` a trainable linear map comes
-    first, which makes as many numbers as `n = units` needs. All numbers are allowed:
-    what has to be positive, say, is made so.
-
-    A subclass states `sizes(n)`, the numbers that each parameter takes for n outputs,
-    in order, and `distribution(**parameters)`, given those numbers as tensors
-    `[..., size]`; `output_shape_of`, if it is not `[..., n]`; `is_vector`, if not each
-    output has a distribution of its own; `scale_parameter`, the one that may be
-    homoscedastic; the `conversions` that there are; and `draws_gamma_noise`, if XLA may
-    not be able to draw from it.
+    A subclass writes `distribution(inputs)`, which returns a distribution made from
+    the inputs and from its own weights, if it has any. It gets all else: the draw, with
+    a seed of its own, under the layer's path for `bl.tape` and other handlers; the KL
+    from a prior; shape and dtype for Keras' symbolic calls, found by tracing; masks;
+    and a config. For a family of distributions with a linear map before it, see
+    `bl.layers.FamilyLayer`; for a function of tensors `bl.layers.DistributionLambda`.
 
     Args:
-        units: The number n of outputs, or `None`: no map is added, and n follows from
-            the inputs.
-        homoscedastic: If `True`, the scale is a trainable variable, one for each
-            output, instead of a function of the inputs.
-        convert: What other layers, and metrics, see of the random variable:
-            `"sample"`, a draw from the distribution, its `"mean"` or its `"mode"`.
+        convert: What other layers, losses and metrics see of the random variable:
+            `"sample"` (the default), a draw from it, its `"mean"` or its `"mode"`.
         prior: A distribution: the KL of the output from it is added to the losses,
             summed over all axes but the first and averaged over that.
-        kl_weight: Number that multiplies that KL.
+        kl_weight: Number that multiplies that KL. Defaults to 1.
         seed: Integer seed of the draws. Defaults to a random one.
-        kernel_initializer: Initializer of the linear map.
-        bias_initializer: Initializer of its bias.
         **kwargs: As in `keras.Layer`.
+
+    Example:
+    >>> class Ratings(bl.layers.OutputLayer):
+    ...     def build(self, input_shape):
+    ...         self.scale = self.add_weight(shape=(), initializer="zeros")
+    ...
+    ...     def distribution(self, inputs):
+    ...         return bl.distributions.Normal(inputs, ops.exp(self.scale))
+    >>> y = Ratings()(np.ones((8, 2)))
+    >>> ops.shape(y), ops.shape(y.stddev())
+    ((8, 2), (8, 2))
     """
 
-    sample_dtype = None
-    is_vector = False
-    draws_gamma_noise = False
-    scale_parameter = None
-    conversions = ("sample", "mean", "mode")
-
     def __init__(
-        self,
-        units=None,
-        *,
-        homoscedastic=False,
-        convert="sample",
-        prior=None,
-        kl_weight=1.0,
-        seed=None,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        **kwargs,
+        self, *, convert="sample", prior=None, kl_weight=1.0, seed=None, **kwargs
     ):
         super().__init__(**kwargs)
-        if units is not None and not (isinstance(units, int) and units > 0):
-            raise ValueError(
-                "`units` should be a positive integer or `None`. "
-                f"Received: units={units}"
-            )
-        if convert not in self.conversions:
+        conversions = self._conversions()
+        if convert not in conversions:
             raise ValueError(
                 f"`convert` of {type(self).__name__} should be one of "
-                f"{self.conversions}. Received: convert={convert!r}"
-            )
-        if homoscedastic and self.scale_parameter is None:
-            raise ValueError(
-                f"{type(self).__name__} has no scale that could be the same for all "
-                "inputs. Received: homoscedastic=True"
+                f"{conversions}. Received: convert={convert!r}"
             )
         if prior is not None and not isinstance(prior, Distribution):
             raise TypeError(
@@ -87,112 +60,34 @@ class OutputLayer(keras.Layer):
                 f"kl_weight={kl_weight}, prior=None"
             )
         self.supports_masking = True
-        if self.draws_gamma_noise:
-            self.supports_jit = backend.compiles_gamma_noise
-        self.units = units
-        self.homoscedastic = homoscedastic
         self.convert = convert
         self.prior = prior
         self.kl_weight = kl_weight
         self.seed = seed
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
         (spread,) = noise.split(seed, 1)
         self.seed_generator = keras.random.SeedGenerator(spread)
-        self.projection = None
-        if units is not None:
-            self.projection = keras.layers.Dense(
-                self._columns(units),
-                kernel_initializer=self.kernel_initializer,
-                bias_initializer=self.bias_initializer,
-                dtype=self.dtype_policy,
-                name="projection",
-            )
 
-    # What a subclass writes.
-
-    def sizes(self, count):
-        """Returns the number of columns of each parameter, for `count` outputs."""
+    def distribution(self, inputs):
+        """Returns the distribution. A subclass writes this."""
         raise NotImplementedError
 
-    def distribution(self, **parameters):
-        """Returns the distribution, given the columns of each parameter."""
-        raise NotImplementedError
-
-    def output_shape_of(self, batch, count):
-        """Returns the shape of a draw."""
-        return (*batch, count)
-
-    # Shapes.
-
-    def _sizes(self, count):
-        """The columns of the parameters that are functions of the inputs."""
-        sizes = dict(self.sizes(count))
-        if self.homoscedastic:
-            del sizes[self.scale_parameter]
-        return sizes
-
-    def _columns(self, count):
-        return sum(self._sizes(count).values())
-
-    def _count(self, columns):
-        """The number of outputs whose parameters take so many columns."""
-        # Most families take the same number for each output; others are searched.
-        count = max(1, columns // self._columns(1))
-        if self._columns(count) != columns:
-            count = next(n for n in itertools.count(1) if self._columns(n) >= columns)
-        if self._columns(count) != columns:
-            raise ValueError(
-                f"{type(self).__name__} without `units` takes "
-                f"{self._explain()} on the last axis. Received inputs with {columns}. "
-                "Give `units` to have them made by a linear map."
-            )
-        return count
-
-    def _explain(self):
-        examples = [self._columns(count) for count in (1, 2, 3)]
-        names = ", ".join(self._sizes(1))
-        return f"the parameters {names} ({', '.join(map(str, examples))}, ... columns)"
-
-    def build(self, input_shape):
-        """Builds the linear map and the scale, if there are any."""
-        count = self.units or self._count(input_shape[-1])
-        if self.projection is not None:
-            self.projection.build(input_shape)
-        if self.homoscedastic:
-            self.scale = self.add_weight(
-                shape=(self.sizes(count)[self.scale_parameter],),
-                initializer="zeros",
-                name="scale",
-                dtype=self._float_dtype(),
-                autocast=False,
-            )
-
-    def compute_output_shape(self, input_shape):
-        """Returns the shape of the random variable."""
-        count = self.units or self._count(input_shape[-1])
-        return self.output_shape_of(tuple(input_shape[:-1]), count)
-
-    def compute_output_spec(self, inputs):
-        """Returns the shape and dtype of the random variable."""
-        shape = self.compute_output_shape(inputs.shape)
-        return keras.KerasTensor(shape, dtype=self.sample_dtype or self._float_dtype())
-
-    def _float_dtype(self):
-        """Distributions are computed with in float32 or better."""
-        dtype = self.compute_dtype
-        return "float32" if dtype in ("float16", "bfloat16") else dtype
-
-    # Calling.
+    def _conversions(self):
+        """What `convert` may be."""
+        return ("sample", "mean", "mode")
 
     def call(self, inputs):
         """Returns a random variable."""
-        if self.projection is not None:
-            inputs = self.projection(inputs)
-        distribution = self.distribution(**self._split_parameters(inputs))
+        return self._random_variable(self.distribution(inputs))
+
+    def _random_variable(self, distribution):
+        value = None
         if self.prior is not None:
             self.add_loss(self.kl_weight * self._mean_kl(distribution))
-        return self._variable(distribution)
+        if self.convert != "sample":
+            value = getattr(distribution, self.convert)()
+        return RandomVariable(
+            distribution, value=value, name=self.path, seed=self.seed_generator
+        )
 
     def _mean_kl(self, distribution):
         """KL(distribution || prior), summed over all axes but the first."""
@@ -201,41 +96,57 @@ class OutputLayer(keras.Layer):
         )
         return ops.mean(ops.sum(kl, axis=tuple(range(1, len(kl.shape)))))
 
-    def _split_parameters(self, inputs):
-        sizes = self._sizes(self.units or self._count(inputs.shape[-1]))
-        inputs = ops.cast(inputs, self._float_dtype())
-        parameters, start = {}, 0
-        for name, size in sizes.items():
-            parameters[name] = inputs[..., start : start + size]
-            start += size
-        if self.homoscedastic:
-            parameters[self.scale_parameter] = ops.convert_to_tensor(self.scale)
-        return parameters
+    def compute_output_spec(self, *args, **kwargs):
+        """Returns the shape and dtype of the random variable."""
+        return _Traced(self).compute_output_spec(*args, **kwargs)
 
-    def _variable(self, distribution):
-        value = None
-        if self.convert != "sample":
-            value = getattr(distribution, self.convert)()
-        return RandomVariable(
-            distribution, value=value, name=self.path, seed=self.seed_generator
+    def compute_output_shape(self, input_shape):
+        """Returns the shape of the random variable."""
+        inputs = keras.tree.map_shape_structure(
+            lambda shape: keras.KerasTensor(shape, self.compute_dtype), input_shape
         )
+        return self.compute_output_spec(inputs).shape
+
+    def _float_dtype(self):
+        """Distributions are computed with in float32 or better."""
+        dtype = self.compute_dtype
+        return "float32" if dtype in ("float16", "bfloat16") else dtype
 
     def get_config(self):
         """Returns the constructor's arguments."""
         return {
             **super().get_config(),
-            "units": self.units,
-            "homoscedastic": self.homoscedastic,
             "convert": self.convert,
             "prior": keras.saving.serialize_keras_object(self.prior),
             "kl_weight": self.kl_weight,
             "seed": self.seed,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
         }
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config, *args, **kwargs):
         """Makes a layer from what `get_config` returned."""
         prior = keras.saving.deserialize_keras_object(config["prior"])
-        return cls(**{**config, "prior": prior})
+        return super().from_config({**config, "prior": prior}, *args, **kwargs)
+
+
+class _Traced(keras.Operation):
+    """The shape and dtype of a layer's draws, without drawing."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def call(self, *args, **kwargs):
+        distribution = self.layer.distribution(*args, **kwargs)
+        if draws_gamma_noise(distribution):
+            self.layer.supports_jit = backend.compiles_gamma_noise
+        return ops.zeros(distribution._sample_shape(()), distribution.dtype)
+
+
+def draws_gamma_noise(distribution):
+    """Whether XLA may be unable to draw from it, or from what it is made of."""
+    return distribution.draws_gamma_noise or any(
+        draws_gamma_noise(part)
+        for part in distribution._arguments.values()
+        if isinstance(part, Distribution)
+    )

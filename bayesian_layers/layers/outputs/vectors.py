@@ -3,13 +3,13 @@
 from keras import ops
 
 from bayesian_layers import distributions
-from bayesian_layers.layers.outputs import parameters
-from bayesian_layers.layers.outputs.output_layer import OutputLayer
+from bayesian_layers.layers.outputs.family_layer import FamilyLayer
+from bayesian_layers.layers.outputs.parameters import POSITIVE, RATIO
 from bayesian_layers.layers.register import register
 
 
 @register
-class Dirichlet(OutputLayer):
+class Dirichlet(FamilyLayer):
     """An output with a Dirichlet distribution: proportions that sum to one.
 
     y ~ Dirichlet(softplus(concentration(x)) + 1e-5); `[..., k] -> [..., k]`. Arguments
@@ -20,18 +20,11 @@ class Dirichlet(OutputLayer):
     (8, 3)
     """
 
-    draws_gamma_noise = True
-    is_vector = True
-
-    def sizes(self, count):
-        return {"concentration": count}
-
-    def distribution(self, concentration):
-        return distributions.Dirichlet(parameters.positive(concentration))
+    family = distributions.Dirichlet
 
 
 @register
-class MultivariateNormalDiag(OutputLayer):
+class MultivariateNormalDiag(FamilyLayer):
     """An output vector with independent normal elements, as one event.
 
     y ~ Normal(loc(x), diag(scale_diag(x)**2)), scale_diag = softplus(...) + 1e-5;
@@ -43,20 +36,11 @@ class MultivariateNormalDiag(OutputLayer):
     ((8, 3), (8,))
     """
 
-    is_vector = True
-    scale_parameter = "scale_diag"
-
-    def sizes(self, count):
-        return {"loc": count, "scale_diag": count}
-
-    def distribution(self, loc, scale_diag):
-        return distributions.MultivariateNormalDiag(
-            loc, parameters.positive(scale_diag)
-        )
+    family = distributions.MultivariateNormalDiag
 
 
 @register
-class MultivariateNormalTriL(OutputLayer):
+class MultivariateNormalTriL(FamilyLayer):
     """An output vector with a normal distribution of any covariance.
 
     y ~ Normal(loc(x), L L^T), L = diag(d) (I + A): d = softplus(...) + 1e-5, and A has
@@ -71,20 +55,11 @@ class MultivariateNormalTriL(OutputLayer):
     (8, 3, 3)
     """
 
-    is_vector = True
-
-    def sizes(self, count):
-        return {"loc": count, "scale_tril": count * (count + 1) // 2}
-
-    def distribution(self, loc, scale_tril):
-        size = loc.shape[-1]
-        return distributions.MultivariateNormalTriL(
-            loc, parameters.scale_tril(scale_tril, size)
-        )
+    family = distributions.MultivariateNormalTriL
 
 
 @register
-class MultivariateNormalLowRank(OutputLayer):
+class MultivariateNormalLowRank(FamilyLayer):
     """An output vector with a normal distribution of diagonal plus low-rank covariance.
 
     y ~ Normal(loc(x), S (I + W W^T) S), S = diag(softplus(...) + 1e-5), and W has
@@ -103,7 +78,8 @@ class MultivariateNormalLowRank(OutputLayer):
     (8, 3, 3)
     """
 
-    is_vector = True
+    family = distributions.MultivariateNormalLowRank
+    maps = {"scale": POSITIVE, "factor": RATIO}
 
     def __init__(self, units=None, rank=1, **kwargs):
         if not (isinstance(rank, int) and rank > 0):
@@ -112,13 +88,14 @@ class MultivariateNormalLowRank(OutputLayer):
         super().__init__(units, **kwargs)
 
     def sizes(self, count):
+        """Returns the numbers of columns."""
         return {"loc": count, "scale": count, "factor": count * self.rank}
 
-    def distribution(self, loc, scale, factor):
-        scale = parameters.positive(scale)
-        shape = (*ops.shape(loc), self.rank)
-        factor = scale[..., None] * parameters.ratio(ops.reshape(factor, shape))
-        return distributions.MultivariateNormalLowRank(loc, ops.square(scale), factor)
+    def from_parameters(self, loc, scale, factor):
+        """Returns the distribution of the columns of each parameter."""
+        scale = POSITIVE(scale)
+        factor = RATIO(ops.reshape(factor, (*ops.shape(loc), self.rank)))
+        return self.family(loc, ops.square(scale), scale[..., None] * factor)
 
     def get_config(self):
         """Returns the constructor's arguments."""

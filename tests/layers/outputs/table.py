@@ -398,7 +398,13 @@ ROWS = {
     ),
 }
 # Not of the common contract: they have tests of their own.
-OTHERS = {"Deterministic", "Discretize"}
+OTHERS = {
+    "Deterministic",
+    "Discretize",
+    "DistributionLambda",
+    "FamilyLayer",
+    "OutputLayer",
+}
 
 
 def model_of(names, **kwargs):
