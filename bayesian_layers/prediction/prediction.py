@@ -7,8 +7,11 @@ from keras import ops
 
 from bayesian_layers.distributions import Deterministic
 from bayesian_layers.losses.alignment import align
-from bayesian_layers.prediction.moments import CLASSIFIERS, array
+from bayesian_layers.prediction.moments import CLASSIFIERS
 from bayesian_layers.prediction.quantiles import mixture_quantile
+
+# Of large arrays so much is computed with at a time.
+BLOCK_BYTES = 2**24
 
 
 class Prediction:
@@ -117,7 +120,12 @@ class Prediction:
     @functools.cached_property
     def entropy(self):
         self._check_classifier("entropy")
-        return array(self._family(probs=self.probs.astype("float32")).entropy())
+        rows = max(1, BLOCK_BYTES * len(self.probs) // max(1, self.probs.nbytes))
+        blocks = [
+            ops.convert_to_numpy(self._family(probs=block).entropy())
+            for block in np.split(self.probs, range(rows, len(self.probs), rows))
+        ]
+        return np.concatenate(blocks)
 
     @property
     def mutual_information(self):
@@ -128,7 +136,7 @@ class Prediction:
 
     @functools.cached_property
     def samples(self):
-        return array(self.distribution.sample(seed=self._seed))
+        return ops.convert_to_numpy(self.distribution.sample(seed=self._seed))
 
     def quantile(self, q):
         """Returns the quantiles of the predictive distribution, `[examples, ...]`.
@@ -175,4 +183,5 @@ class Prediction:
         y = align(y, distribution.shape()[1:])
         values = distribution.log_prob(ops.expand_dims(y, axis=0))
         values = ops.sum(values, axis=tuple(range(2, len(values.shape))))
-        return array(ops.logsumexp(values, axis=0)) - np.log(self.num_samples)
+        values = ops.convert_to_numpy(ops.logsumexp(values, axis=0))
+        return values - np.log(self.num_samples)
