@@ -7,6 +7,7 @@ from scipy import special, stats
 from sklearn.metrics import log_loss
 
 import bayesian_layers as bl
+from bayesian_layers.prediction.quantiles import mixture_quantile
 from tests.layers.outputs.table import array
 from tests.statistics import assert_distributed_as
 
@@ -208,6 +209,45 @@ def test_quantiles_invert_the_distribution_function_of_the_mixture(predictions):
         cdf = stats.norm.cdf(quantile, loc, scale).mean(axis=0)
         # A float32 holds a distribution function to 1e-7.
         np.testing.assert_allclose(cdf, np.full((7, 2), q), atol=2e-6)
+
+
+@pytest.mark.parametrize("name", ["normals", "logits", "classes"])
+def test_an_array_of_probabilities_is_a_leading_axis(predictions, name):
+    prediction = predictions[name]
+    quantiles = prediction.quantile([[0.1, 0.5], [0.9, 0.3]])
+    expected = [
+        [prediction.quantile(q) for q in row] for row in [[0.1, 0.5], [0.9, 0.3]]
+    ]
+    np.testing.assert_array_equal(quantiles, expected)
+    assert quantiles.shape == (2, 2, *prediction.samples.shape[1:])
+    with pytest.raises(ValueError, match=r"Received: q=\[0.1, 1.2\]"):
+        prediction.quantile([0.1, 1.2])
+
+
+class Counted(bl.distributions.Normal):
+    """Counts the evaluations of its distribution function."""
+
+    evaluations = 0
+
+    def _cdf(self, value):
+        type(self).evaluations += 1
+        return super()._cdf(value)
+
+
+def test_quantiles_start_from_those_of_the_parts_and_end_when_they_are_known():
+    loc = np.linspace(0.0, 4.0, 15, dtype="float32").reshape(5, 3)
+    distribution = Counted(loc, np.full((5, 3), 0.5, "float32"))
+    quantile = mixture_quantile(distribution, 0.99, None)
+    cdf = stats.norm.cdf(quantile, loc, 0.5).mean(axis=0)
+    np.testing.assert_allclose(cdf, np.full(3, 0.99), atol=2e-6)
+    # The 24 bits of a number, and 2 for a bracket wider than it.
+    assert Counted.evaluations <= 26
+    # Parts that agree need no search.
+    Counted.evaluations = 0
+    same = Counted(np.full((5, 3), 2.0, "float32"), np.full((5, 3), 0.5, "float32"))
+    quantile = mixture_quantile(same, 0.9, None)
+    np.testing.assert_allclose(quantile, stats.norm.ppf(0.9, 2.0, 0.5), rtol=1e-5)
+    assert Counted.evaluations == 1
 
 
 def test_an_interval_leaves_half_of_the_rest_on_each_side(predictions):
