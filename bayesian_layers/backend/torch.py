@@ -141,8 +141,11 @@ def compile_inference(function):
 
 
 def output_spec(function, *arguments):
-    """Returns what a function returns: here there is no way but to run it."""
-    return torch.no_grad()(function)(*arguments)
+    """Returns what a function returns, with shapes and dtypes in place of tensors."""
+    # There is no way but to run it.
+    leaves, structure = flatten(torch.no_grad()(function)(*arguments))
+    specs = [torch.empty_like(leaf, device="meta") for leaf in leaves]
+    return unflatten(structure, specs)
 
 
 def scan(function, carry, xs):

@@ -96,18 +96,16 @@ def predict(
     bar = keras.utils.Progbar(
         batches.count, verbose=1 if verbose == "auto" else verbose
     )
-    # By the position of the weight in the model: names change when it is made anew.
-    weight_seeds = np.zeros((num_samples, program.num_weights), "int32")
-    for i in range(program.num_weights):
-        weight_seeds[:, i] = seeds_of([seed, 0, i], num_samples)
+    # By the position of a weight in the model: names change when it is made anew.
+    weight_seeds = seeds_of([seed, 0], num_samples, program.num_weights)
     chunk, done = _chunk(num_samples), 0
     for group, sizes in batches.groups(functools.partial(_bytes, program, chunk)):
         count = len(keras.tree.flatten(group)[0])
-        seeds = [
+        other_seeds = [
             seeds_of([seed, 1, done + i], num_samples, program.num_generators)
             for i in range(count)
         ]
-        other_seeds = np.stack(seeds, axis=1)
+        other_seeds = np.stack(other_seeds, axis=1)
         features = program.features(group)
         totals, drawn = program.start(group), 0
         while drawn < num_samples:
@@ -123,7 +121,7 @@ def predict(
             _check_probabilities(means, output.family, from_logits)
         done += len(sizes)
     bar.update(done, finalize=True)
-    sample_seed = int(seeds_of([seed, 2], 1)[0])
+    sample_seed = int(seeds_of([seed, 2], 1, 1)[0, 0])
     predictions = [
         Prediction(output.moments(num_samples), output.distribution(), sample_seed)
         for output in collected

@@ -283,7 +283,14 @@ def num_bytes(tree):
     )
 
 
-def seeds_of(seed, *shape):
-    """Returns an array of integers below 2**31, from one or several integers."""
-    states = np.random.SeedSequence(seed).generate_state(int(np.prod(shape)))
-    return (states & 0x7FFFFFFF).astype("int32").reshape(shape)
+def seeds_of(seed, count, size):
+    """Returns integers below 2**31, `[count, size]`, from several integers.
+
+    More of them, along either axis, begin with the same.
+    """
+    columns = [
+        np.random.SeedSequence([*seed, column]).generate_state(count)
+        for column in range(size)
+    ]
+    states = np.reshape(columns, (size, count)).T
+    return (states.astype("uint32") & 0x7FFFFFFF).astype("int32")
