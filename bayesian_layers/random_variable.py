@@ -5,11 +5,11 @@ import functools
 import keras
 import numpy as np
 from keras import ops
-from keras.src.backend.common.stateless_scope import in_stateless_scope
 
 from bayesian_layers import backend
 from bayesian_layers.distributions import shapes
 from bayesian_layers.distributions.distribution import Distribution
+from bayesian_layers.keras_contact import in_stateless_scope
 from bayesian_layers.trace import draw, is_lazy, is_tracing
 
 

@@ -42,6 +42,19 @@ def at_position(seed, position):
     return int(integers([seed % 2**64, position], 1)[0])
 
 
+def table(seed, count, size):
+    """Returns integers below 2**31, `[count, size]`, from several integers.
+
+    More of them, along either axis, begin with the same.
+    """
+    columns = [
+        np.random.SeedSequence([*seed, column]).generate_state(count)
+        for column in range(size)
+    ]
+    states = np.reshape(columns, (size, count)).T
+    return (states.astype("uint32") & 0x7FFFFFFF).astype("int32")
+
+
 def key_data(seed):
     """Two random integers, as a tensor, from anything Keras takes for a seed.
 

@@ -14,9 +14,11 @@ the same functions; the one that belongs to `keras.backend.backend()` is used:
 - `is_compiling()`: whether a program is being traced; `trace_state()`: which one;
 - `is_differentiated(x)`: whether a gradient by a tensor is being computed, on JAX;
 - `static_shape(shape)`, `static_dtype(dtype)`: as a `keras.Variable` has to show them;
-- `register_pytree(cls, flatten, unflatten)`: lets a class cross `jax.jit`;
+- `register_pytree(cls, flatten, unflatten)`: makes a class part of the structures that
+  the following take and return; `flatten(tree)`, `unflatten(structure, leaves)`;
 - `compiles_gamma_noise`: whether the samplers above can be compiled by XLA;
-- `compile_inference(function)`, and `map_samples(function, xs)` to use in it.
+- `compile_inference(function)`, and `scan(function, carry, xs)` to use in it;
+- `output_spec(function, *arguments)`: shapes and dtypes of what a function returns.
 """
 
 import keras
@@ -38,6 +40,7 @@ cholesky = _implementation.cholesky
 compile_inference = _implementation.compile_inference
 compiles_gamma_noise = _implementation.compiles_gamma_noise
 digamma = _implementation.digamma
+flatten = _implementation.flatten
 gammainc = _implementation.gammainc
 gammaincc = _implementation.gammaincc
 is_compiling = _implementation.is_compiling
@@ -45,12 +48,14 @@ is_concrete = _implementation.is_concrete
 is_differentiated = _implementation.is_differentiated
 lgamma = _implementation.lgamma
 log_ndtr = _implementation.log_ndtr
-map_samples = _implementation.map_samples
 ndtri = _implementation.ndtri
+output_spec = _implementation.output_spec
 random_gamma = _implementation.random_gamma
 random_poisson = _implementation.random_poisson
 register_pytree = _implementation.register_pytree
+scan = _implementation.scan
 static_dtype = _implementation.static_dtype
 static_shape = _implementation.static_shape
 trace_state = _implementation.trace_state
 undifferentiable = _implementation.undifferentiable
+unflatten = _implementation.unflatten

@@ -90,18 +90,23 @@ def register_pytree(cls, flatten, unflatten):
     jax.tree_util.register_pytree_node(cls, flatten, unflatten)
 
 
+flatten = jax.tree_util.tree_flatten
+unflatten = jax.tree_util.tree_unflatten
+
+
 def compile_inference(function):
     """Compiles a function of arrays that nobody differentiates."""
     return jax.jit(function)
 
 
-def map_samples(function, xs):
-    """Maps a function over the first axis of arrays: on a CPU one after another.
+def output_spec(function, *arguments):
+    """Returns what a function returns, with shapes and dtypes in place of arrays."""
+    return jax.eval_shape(function, *arguments)
 
-    There `lax.map` keeps what it works on in the cache; accelerators want more at once.
-    """
-    batch_size = None if jax.default_backend() == "cpu" else 16
-    return jax.lax.map(function, xs, batch_size=batch_size)
+
+def scan(function, carry, xs):
+    """Runs `carry, y = function(carry, x)` over the first axis, and stacks the y."""
+    return jax.lax.scan(function, carry, xs)
 
 
 def is_differentiated(x):

@@ -6,6 +6,7 @@ import weakref
 import keras
 import tensorflow as tf
 
+from bayesian_layers.backend import structures
 from bayesian_layers.seeds import key_data
 
 digamma = tf.math.digamma
@@ -140,18 +141,78 @@ def static_shape(shape):
     return tf.TensorShape(shape)
 
 
-def register_pytree(cls, flatten, unflatten):
-    """Does nothing: `tf.function` passes Python objects through as they are."""
+register_pytree = structures.register
+flatten = structures.flatten
+unflatten = structures.unflatten
 
 
 def compile_inference(function):
-    """Compiles a function of tensors that nobody differentiates."""
-    return tf.function(function, reduce_retracing=True)
+    """Compiles a function of tensors that nobody differentiates.
+
+    Arguments and results are any structures with distributions in them. Each set of
+    shapes has a graph of its own, as on JAX.
+    """
+    traced = {}
+
+    def run(*arguments):
+        leaves, structure = flatten(arguments)
+        shapes = tuple((tuple(leaf.shape), leaf.dtype) for leaf in leaves)
+        key = (shapes, repr(structure))
+        if key not in traced:
+            traced[key] = _trace(function, *arguments)
+        graph, structure = traced[key]
+        return unflatten(structure, graph(*leaves))
+
+    return run
 
 
-def map_samples(function, xs):
-    """Maps a function over the first axis of tensors."""
-    return keras.ops.map(function, xs)
+def output_spec(function, *arguments):
+    """Returns what a function returns, with shapes and dtypes in place of tensors."""
+    graph, structure = _trace(function, *arguments)
+    return unflatten(structure, graph.structured_outputs)
+
+
+def scan(function, carry, xs):
+    """Runs `carry, y = function(carry, x)` over the first axis, and stacks the y."""
+    # One after another: TensorFlow would have the memory of ten steps in use at once.
+    xs, xs_structure = flatten(xs)
+    carry, carry_structure = flatten(carry)
+    first = unflatten(xs_structure, [x[0] for x in xs])
+    graph, structure = _trace(function, unflatten(carry_structure, carry), first)
+    count = len(carry)
+    ys = [
+        tf.TensorArray(spec.dtype, size=xs[0].shape[0], element_shape=spec.shape)
+        for spec in graph.structured_outputs[count:]
+    ]
+
+    def body(i, carry, ys):
+        outputs = graph(*carry, *(x[i] for x in xs))
+        ys = [y.write(i, value) for y, value in zip(ys, outputs[count:], strict=True)]
+        return i + 1, list(outputs[:count]), ys
+
+    _, carry, ys = tf.while_loop(
+        lambda i, carry, ys: i < xs[0].shape[0],
+        body,
+        (0, carry, ys),
+        parallel_iterations=1,
+    )
+    return unflatten(structure, [*carry, *(y.stack() for y in ys)])
+
+
+def _trace(function, *arguments):
+    """Returns the graph of a function, of lists of tensors, and what it returns."""
+    leaves, argument_structure = flatten(arguments)
+    structure = None
+
+    def run(*leaves):
+        nonlocal structure
+        outputs = function(*unflatten(argument_structure, leaves))
+        outputs, structure = flatten(outputs)
+        return [tf.convert_to_tensor(output) for output in outputs]
+
+    specs = [tf.TensorSpec(leaf.shape, leaf.dtype) for leaf in leaves]
+    graph = tf.function(run, autograph=False).get_concrete_function(*specs)
+    return graph, structure
 
 
 def is_differentiated(x):

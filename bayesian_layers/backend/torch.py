@@ -3,6 +3,7 @@
 import keras
 import torch
 
+from bayesian_layers.backend import structures
 from bayesian_layers.seeds import key_data
 
 digamma = torch.special.digamma
@@ -146,8 +147,9 @@ def static_shape(shape):
     return torch.Size(shape)
 
 
-def register_pytree(cls, flatten, unflatten):
-    """Does nothing: PyTorch runs eagerly and passes Python objects as they are."""
+register_pytree = structures.register
+flatten = structures.flatten
+unflatten = structures.unflatten
 
 
 def compile_inference(function):
@@ -155,9 +157,25 @@ def compile_inference(function):
     return torch.no_grad()(function)
 
 
-def map_samples(function, xs):
-    """Maps a function over the first axis of tensors."""
-    return keras.ops.map(function, xs)
+def output_spec(function, *arguments):
+    """Returns what a function returns, with shapes and dtypes in place of tensors."""
+    # There is no way but to run it.
+    leaves, structure = flatten(torch.no_grad()(function)(*arguments))
+    specs = [torch.empty_like(leaf, device="meta") for leaf in leaves]
+    return unflatten(structure, specs)
+
+
+def scan(function, carry, xs):
+    """Runs `carry, y = function(carry, x)` over the first axis, and stacks the y."""
+    xs, xs_structure = flatten(xs)
+    columns, structure = None, None
+    for i in range(len(xs[0])):
+        carry, y = function(carry, unflatten(xs_structure, [x[i] for x in xs]))
+        leaves, structure = flatten(y)
+        columns = [[] for _ in leaves] if columns is None else columns
+        for column, leaf in zip(columns, leaves, strict=True):
+            column.append(leaf)
+    return carry, unflatten(structure, [torch.stack(column) for column in columns])
 
 
 def is_differentiated(x):

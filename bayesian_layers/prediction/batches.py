@@ -1,14 +1,15 @@
 """Batches of the data that `predict` was given, in groups of one shape."""
 
+import itertools
+import math
+
 import keras
 import numpy as np
-from keras.src.trainers.data_adapters import get_data_adapter
-from keras.src.trainers.data_adapters.data_adapter_utils import (
-    unpack_x_y_sample_weight,
-)
 
-# What a group may take in memory: draws are shared by the batches of a group.
-GROUP_BYTES = 2**26
+from bayesian_layers import keras_contact
+
+# What a group may take in memory: draws of weights are shared by its batches.
+GROUP_BYTES = 2**25
 
 
 class Batches:
@@ -20,47 +21,78 @@ class Batches:
     """
 
     def __init__(self, x, batch_size):
-        self._adapter = get_data_adapter(x, batch_size=batch_size, shuffle=False)
-        self.count = self._adapter.num_batches
+        self.count, batches = keras_contact.batches_of(x, batch_size)
+        self.first = next(iter(batches), None)
+        if self.first is None:
+            raise ValueError(
+                "Expected data with at least one batch. Received: no data."
+            )
+        self._batches = itertools.chain([self.first], batches)
 
-    def _batches(self):
-        for batch in self._adapter.get_numpy_iterator():
-            x, _, _ = unpack_x_y_sample_weight(batch)
-            yield keras.tree.map_structure(np.asarray, x)
+    def groups(self, bytes_of):
+        """Yields stacked batches `[count, batch, ...]` and the size of each.
 
-    def groups(self):
-        """Yields stacked batches `[count, batch, ...]` and the sizes of each.
+        A batch that is smaller than those before is filled up with its last example,
+        and a group that is smaller with its last batch: shapes that differ would have
+        to be compiled again.
 
-        A batch that is smaller than those before is filled up with its last example.
+        Args:
+            bytes_of: A function that returns what a batch takes in memory.
         """
-        group, sizes = [], []
-        for batch in self._batches():
-            if group and not self._joins(batch, group):
-                yield _stack(group), sizes
-                group, sizes = [], []
-            group.append(_fill(batch, _size(group[0])) if group else batch)
-            sizes.append(_size(batch))
-        if group:
-            yield _stack(group), sizes
+        done, last = 0, None
+        group, room = [], 0
+        for batch in self._batches:
+            if group and not (len(group) < room and _joins(batch, group[0])):
+                last = _stack(group, last)
+                yield last, [_size(batch) for batch in group]
+                done += len(group)
+                group = []
+            if not group:
+                room = self._room(bytes_of(batch), done)
+            group.append(batch)
+        yield _stack(group, last), [_size(batch) for batch in group]
 
-    def _joins(self, batch, group):
-        arrays, others = keras.tree.flatten(batch), keras.tree.flatten(group[0])
-        same = [a.shape[1:] for a in arrays] == [b.shape[1:] for b in others]
-        room = GROUP_BYTES // max(1, sum(array.nbytes for array in others))
-        return same and _size(batch) <= _size(group[0]) and len(group) < room
+    def _room(self, size, done):
+        """How many batches of a size make a group; groups should be equally large."""
+        room = max(1, GROUP_BYTES // max(1, size))
+        if self.count is None or self.count <= done:
+            return room
+        left = self.count - done
+        return math.ceil(left / math.ceil(left / room))
 
 
 def _size(batch):
     return keras.tree.flatten(batch)[0].shape[0]
 
 
+def _joins(batch, first):
+    """Whether a batch can be filled up to the shape of another."""
+    arrays, others = keras.tree.flatten(batch), keras.tree.flatten(first)
+    same = [a.shape[1:] for a in arrays] == [b.shape[1:] for b in others]
+    return same and _size(batch) <= _size(first)
+
+
+def _stack(group, last):
+    """Returns batches stacked, in the shape of the last group if it is close."""
+    count, size = len(group), _size(group[0])
+    if last is not None:
+        first = keras.tree.map_structure(lambda array: array[0], last)
+        # To compute a few batches for nothing is cheaper than to compile.
+        if _joins(group[0], first) and count <= _size(last) <= 2 * count:
+            count, size = _size(last), _size(first)
+    group = [_fill(batch, size) for batch in group]
+    return keras.tree.map_structure(
+        lambda *arrays: _filled(np.stack(arrays), count), *group
+    )
+
+
 def _fill(batch, size):
-    def fill(array):
-        missing = size - len(array)
-        return np.concatenate([array, np.repeat(array[-1:], missing, axis=0)])
-
-    return batch if _size(batch) == size else keras.tree.map_structure(fill, batch)
+    return keras.tree.map_structure(lambda array: _filled(array, size), batch)
 
 
-def _stack(group):
-    return keras.tree.map_structure(lambda *arrays: np.stack(arrays), *group)
+def _filled(array, size):
+    """An array with its last row repeated, up to a number of rows."""
+    missing = size - len(array)
+    if not missing:
+        return array
+    return np.concatenate([array, np.repeat(array[-1:], missing, axis=0)])

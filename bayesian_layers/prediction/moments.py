@@ -1,4 +1,4 @@
-"""Moments of a mixture of equally probable distributions, gathered in parts."""
+"""Moments of a mixture of equally probable distributions, gathered draw by draw."""
 
 import numpy as np
 from keras import ops
@@ -13,78 +13,69 @@ from bayesian_layers.distributions import (
 CLASSIFIERS = (Bernoulli, Categorical, OneHotCategorical)
 
 
-def array(x):
-    """Returns a tensor as a NumPy array."""
-    return ops.convert_to_numpy(x)
+def moments_of(distribution):
+    """Returns the moments of one draw, a dictionary of tensors."""
+    if isinstance(distribution, CLASSIFIERS):
+        return {"mean": distribution.probs, "entropy": distribution.entropy()}
+    if isinstance(distribution, Deterministic):
+        return {"mean": distribution.mean()}
+    return {"mean": distribution.mean(), "variance": distribution.variance()}
+
+
+def no_totals(spec, count):
+    """Returns the totals of no draws, for `count` batches with moments of this spec."""
+    if "entropy" not in spec:
+        spec = {**spec, "spread": spec["mean"]}
+    return {
+        name: ops.zeros((count, *moment.shape), dtype=moment.dtype)
+        for name, moment in spec.items()
+    }
+
+
+def add_draw(totals, count, moments):
+    """Returns the totals of `count + 1` draws, from those of `count` and one more.
+
+    The mean runs, with the sum of squares around it (`spread`, by Welford); the others
+    are sums.
+    """
+    mean = totals["mean"]
+    count = ops.cast(count, mean.dtype)
+    shift = moments["mean"] - mean
+    added = {"mean": mean + shift / (count + 1.0)}
+    if "spread" in totals:
+        change = ops.square(shift) * (count / (count + 1.0))
+        added["spread"] = totals["spread"] + change
+    for name in moments.keys() - {"mean"}:
+        added[name] = totals[name] + moments[name]
+    return added
 
 
 class Moments:
-    """Means over draws: `[draws, examples, ...]` come in parts, `[examples, ...]` stay.
+    """The moments of all examples, NumPy arrays `[examples, ...]`.
 
     By the law of total variance the variance of the mixture is the variance of the
     means (epistemic) plus the mean of the variances (aleatoric). Of classifiers the
     entropy of the mean probabilities is the mutual information (epistemic) plus the
     mean of the entropies (aleatoric).
+
+    Args:
+        family: The class of the distributions.
+        count: The number of draws.
+        totals: What `add_draw` returned for the last of them, as arrays.
     """
 
-    def __init__(self):
-        self.count = 0
-        self.family = None
-        self._means = {}
-        self._spread = 0.0
-
-    @classmethod
-    def joined(cls, moments):
-        """Returns the moments of all examples, from those of parts of them."""
-        joined = cls()
-        joined.count, joined.family = moments[0].count, moments[0].family
-        joined._means = {
-            name: np.concatenate([m._means[name] for m in moments])
-            for name in moments[0]._means
-        }
-        joined._spread = np.concatenate([m._spread for m in moments])
-        return joined
-
-    def add(self, distribution):
-        """Adds a part: a distribution with batch axes `[draws, examples, ...]`."""
-        self.family = type(distribution)
-        values = dict(self._values(distribution))
-        centre = values["mean"]
-        count = centre.shape[0]
-        total = self.count + count
-        before = self._means.get("mean", 0.0)
-        shift = centre.mean(axis=0) - before
-        # Chan, Golub and LeVeque: sums of squares around the means of the parts.
-        self._spread = (
-            self._spread
-            + np.square(centre - centre.mean(axis=0)).sum(axis=0)
-            + np.square(shift) * self.count * count / total
-        )
-        for name, value in values.items():
-            old = self._means.get(name, 0.0)
-            self._means[name] = old + (value.mean(axis=0) - old) * count / total
-        self.count = total
-
-    @staticmethod
-    def _values(distribution):
-        if isinstance(distribution, CLASSIFIERS):
-            yield "mean", array(distribution.probs).astype("float64")
-            yield "entropy", array(distribution.entropy()).astype("float64")
-        elif isinstance(distribution, Deterministic):
-            yield "mean", array(distribution.mean()).astype("float64")
-        else:
-            yield "mean", array(distribution.mean()).astype("float64")
-            yield "variance", array(distribution.variance()).astype("float64")
-
-    @property
-    def mean(self):
-        """The mean; of classifiers the class probabilities."""
-        return self._means["mean"]
+    def __init__(self, family, count, totals):
+        self.family = family
+        self.count = count
+        self.mean = totals["mean"]
+        for name in totals.keys() - {"mean"}:
+            totals[name] /= count
+        self._means = totals
 
     @property
     def variance_of_means(self):
         """The variance of the means of the draws."""
-        return self._spread / self.count
+        return self._means["spread"]
 
     @property
     def mean_of_variances(self):

@@ -1,30 +1,39 @@
 """Prediction with uncertainty."""
 
+import functools
+import numbers
+from typing import Any
+
 import keras
 import numpy as np
 
-from bayesian_layers.distributions import Bernoulli, Categorical, Deterministic
+from bayesian_layers import seeds
 from bayesian_layers.prediction.batches import Batches
-from bayesian_layers.prediction.moments import Moments, array
+from bayesian_layers.prediction.collected import Collected
+from bayesian_layers.prediction.moments import CLASSIFIERS
 from bayesian_layers.prediction.prediction import Prediction
-from bayesian_layers.prediction.program import program_of, seeds_of
+from bayesian_layers.prediction.program import (
+    Settings,
+    num_bytes,
+    program_of,
+)
 
-# With `store_samples=False` so many draws are in memory at a time.
-STREAMED = 16
+# The largest number of draws between two steps of the progress bar.
+CHUNK = 16
 
 
 def predict(
-    model,
-    x,
-    num_samples=100,
-    batch_size=32,
+    model: keras.Model,
+    x: Any,
+    num_samples: int = 100,
+    batch_size: int | None = 32,
     *,
-    seed=None,
-    store_samples=True,
-    from_logits=None,
-    stochastic=(),
-    verbose="auto",
-):
+    seed: int | None = None,
+    store_samples: bool = True,
+    from_logits: bool | None = None,
+    stochastic: type | tuple[type, ...] = (),
+    verbose: int | str = "auto",
+) -> Any:
     """Predicts with uncertainty: the model is run for many draws of its weights.
 
     `model.predict` returns the outputs for one draw. This returns what they amount to:
@@ -43,15 +52,18 @@ def predict(
         x: What `model.predict` takes: arrays, tensors, a `tf.data.Dataset`, a
             PyTorch `DataLoader`, a generator of batches, ...
         num_samples: The number of draws of the weights.
-        batch_size: The number of examples that are run at once, for arrays.
-        seed: Integer: which draws. Defaults to random ones.
+        batch_size: The number of examples that are run at once, for arrays. Besides
+            the results, memory is that of one draw for one batch, and a few small ones
+            more.
+        seed: Integer: which draws. Models of equal weights and structure have equal
+            draws. Defaults to a random one, which `keras.utils.set_random_seed` sets.
         store_samples: If `False`, only moments are kept, and memory does not grow with
             `num_samples`; `samples`, `quantile` and `log_prob` are not there then.
         from_logits: For classifiers with plain outputs: `True` if these are logits,
             `False` if they are probabilities, over classes on the last axis, or of one
             class if that has the size 1.
-        stochastic: Classes of Keras layers that run as in training, such as
-            `(keras.layers.Dropout,)` for Monte Carlo dropout.
+        stochastic: A class of Keras layers that run as in training, such as
+            `keras.layers.Dropout` for Monte Carlo dropout, or a tuple of classes.
         verbose: As in `model.predict`: `0` for no progress bar.
 
     Returns:
@@ -69,116 +81,95 @@ def predict(
     >>> bool(np.all(low < high))
     True
     """
-    _check(model, num_samples, from_logits)
+    stochastic = (stochastic,) if isinstance(stochastic, type) else tuple(stochastic)
+    _check(model, num_samples, batch_size, from_logits, stochastic)
     if seed is None:
-        seed = int(np.random.default_rng().integers(2**31))
-    seed %= 2**64
+        seed = int(np.random.randint(2**31))  # What `set_random_seed` seeds.
+    seed, num_samples = int(seed) % 2**64, int(num_samples)
     batches = Batches(x, batch_size)
-    chunk = num_samples if store_samples else min(num_samples, STREAMED)
-    weight_seeds = seeds_of([seed, 0], num_samples)
+    if not model.built:
+        model(keras.tree.map_structure(lambda a: a[:1], batches.first), training=False)
+    settings = Settings(stochastic, from_logits, bool(store_samples))
+    program = program_of(model, settings)
+    outputs = program.spec(batches.first).outputs
+    collected = [Collected(type(d)) for d in keras.tree.flatten(outputs)]
     bar = keras.utils.Progbar(
         batches.count, verbose=1 if verbose == "auto" else verbose
     )
-    program, collected, done = None, [], 0
-    for group, sizes in batches.groups():
-        if program is None:
-            _build(model, group)
-            program = program_of(model, tuple(stochastic))
-        shape = (num_samples, len(sizes), len(program.seed_states))
-        seeds = (weight_seeds, seeds_of([seed, 1, done], *shape))
-        collected.append(
-            _collect(program, group, sizes, seeds, chunk, store_samples, from_logits)
-        )
-        done += len(sizes)
-        bar.update(done)
-    if program is None:
-        raise ValueError("Expected data with at least one batch. Received: no data.")
-    bar.update(done, finalize=True)
-    predictions = [
-        _join(parts, template, from_logits, seed)
-        for parts, template in zip(
-            zip(*collected, strict=True), program.templates, strict=True
-        )
-    ]
-    return keras.tree.pack_sequence_as(program.structure, predictions)
-
-
-def _collect(program, group, sizes, seeds, chunk, store_samples, from_logits):
-    """Runs a group of batches for all seeds, some at a time.
-
-    Returns:
-        For each output its `Moments`, and a dictionary of parameters `[samples,
-        examples, ...]`, or `None` if they are not stored.
-    """
-    moments, stored = None, None
-    weight_seeds, other_seeds = seeds
-    for start in range(0, len(weight_seeds), chunk):
-        count = min(chunk, len(weight_seeds) - start)
-        # Filled up, so that one compiled program serves all.
-        index = np.minimum(np.arange(start, start + chunk), len(weight_seeds) - 1)
-        outputs = program(group, weight_seeds[index], other_seeds[index])
-        outputs = [
-            {name: _rows(array(value)[:count], sizes) for name, value in output.items()}
-            for output in outputs
+    # By the position of a weight in the model: names change when it is made anew.
+    weight_seeds = seeds.table([seed, 0], num_samples, program.num_weights)
+    chunk, done = _chunk(num_samples), 0
+    for group, sizes in batches.groups(functools.partial(_bytes, program, chunk)):
+        count = len(keras.tree.flatten(group)[0])
+        other_seeds = [
+            seeds.table([seed, 1, done + i], num_samples, program.num_generators)
+            for i in range(count)
         ]
-        if moments is None:
-            moments = [Moments() for _ in outputs]
-        for total, template, output in zip(
-            moments, program.templates, outputs, strict=True
-        ):
-            total.add(_distribution(template, output, from_logits))
-        stored = outputs if store_samples else [None] * len(outputs)
-    return list(zip(moments, stored, strict=True))
+        other_seeds = np.stack(other_seeds, axis=1)
+        features = program.features(group)
+        totals, drawn = program.start(group), 0
+        while drawn < num_samples:
+            part = slice(drawn, drawn + chunk)
+            drawn, totals, stored = program(
+                features, weight_seeds[part], other_seeds[part], totals, drawn
+            )
+            for output, distribution in zip(collected, stored, strict=False):
+                output.add_draws(distribution, sizes)
+            bar.update(done + len(sizes) * drawn // num_samples)
+        for output, total in zip(collected, totals, strict=True):
+            means = output.add_totals(total, sizes)
+            _check_probabilities(means, output.family, from_logits)
+        done += len(sizes)
+    bar.update(done, finalize=True)
+    sample_seed = int(seeds.table([seed, 2], 1, 1)[0, 0])
+    predictions = [
+        Prediction(output.moments(num_samples), output.distribution(), sample_seed)
+        for output in collected
+    ]
+    return keras.tree.pack_sequence_as(outputs, predictions)
 
 
-def _rows(values, sizes):
-    """`[samples, count, batch, ...]` as `[samples, examples, ...]`."""
-    rows = [values[:, i, :size] for i, size in enumerate(sizes)]
-    return np.concatenate(rows, axis=1)
+def _bytes(program, chunk, batch):
+    """What a batch takes in memory while its group is run."""
+    spec = program.spec(batch)
+    stored = chunk * num_bytes(spec.outputs) if program.settings.store_samples else 0
+    return num_bytes((batch, spec.features, spec.moments)) + stored
 
 
-def _distribution(template, parameters, from_logits):
-    """The distributions of an output, of all samples and examples."""
-    distribution = template._map_named(
-        lambda name, _: keras.ops.convert_to_tensor(parameters[name])
-    )
-    if not isinstance(distribution, Deterministic) or from_logits is None:
-        return distribution
-    outputs = distribution.mean()
-    kind = "logits" if from_logits else "probs"
-    family = Bernoulli if outputs.shape[-1] == 1 else Categorical
-    return family(**{kind: outputs})
+def _chunk(num_samples):
+    """The number of draws that are run at once: the same one each time."""
+    return max(n for n in range(1, CHUNK + 1) if num_samples % n == 0)
 
 
-def _join(parts, template, from_logits, seed):
-    """The prediction of one output, from those of all groups."""
-    moments, stored = zip(*parts, strict=True)
-    distribution = None
-    if stored[0] is not None:
-        parameters = {
-            name: np.concatenate([values[name] for values in stored], axis=1)
-            for name in stored[0]
-        }
-        distribution = _distribution(template, parameters, from_logits)
-    return Prediction(Moments.joined(moments), distribution, seed)
-
-
-def _build(model, group):
-    """Builds a model that was never called."""
-    if not model.built:
-        model(keras.tree.map_structure(lambda a: a[0, :1], group), training=False)
-
-
-def _check(model, num_samples, from_logits):
-    if not (isinstance(num_samples, int) and num_samples > 0):
+def _check(model, num_samples, batch_size, from_logits, stochastic):
+    if not isinstance(model, keras.Model):
+        raise TypeError(f"Expected a `keras.Model`. Received: {model!r}")
+    if not (isinstance(num_samples, numbers.Integral) and num_samples > 0):
         raise ValueError(
             "`num_samples` should be a positive integer. "
             f"Received: num_samples={num_samples}"
+        )
+    if batch_size is not None and not (
+        isinstance(batch_size, numbers.Integral) and batch_size > 0
+    ):
+        raise ValueError(
+            "`batch_size` should be a positive integer or `None`. "
+            f"Received: batch_size={batch_size}"
         )
     if from_logits not in (None, True, False):
         raise ValueError(
             "`from_logits` should be `None`, `True` or `False`. "
             f"Received: from_logits={from_logits}"
         )
-    if not isinstance(model, keras.Model):
-        raise TypeError(f"Expected a `keras.Model`. Received: {model!r}")
+    for cls in stochastic:
+        if not (isinstance(cls, type) and issubclass(cls, keras.Layer)):
+            raise TypeError(
+                "`stochastic` should be a class of layers such as "
+                f"`keras.layers.Dropout`, or a tuple of such. Received: {cls!r}"
+            )
+
+
+def _check_probabilities(means, family, from_logits):
+    """Raises unless outputs that are said to be probabilities are some."""
+    if from_logits is False and issubclass(family, CLASSIFIERS):
+        family(probs=means)

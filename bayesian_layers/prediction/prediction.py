@@ -1,14 +1,18 @@
 """What a model predicts, with its uncertainty."""
 
 import functools
+from collections.abc import Sequence
 
 import numpy as np
 from keras import ops
 
-from bayesian_layers.distributions import Deterministic
+from bayesian_layers.distributions import Deterministic, Distribution
 from bayesian_layers.losses.alignment import align
-from bayesian_layers.prediction.moments import CLASSIFIERS, array
+from bayesian_layers.prediction.moments import CLASSIFIERS, Moments
 from bayesian_layers.prediction.quantiles import mixture_quantile
+
+# Of large arrays so much is computed with at a time.
+BLOCK_BYTES = 2**24
 
 
 class Prediction:
@@ -43,7 +47,12 @@ class Prediction:
             examples, ...]`.
     """
 
-    def __init__(self, moments, distribution=None, seed=0):
+    def __init__(
+        self,
+        moments: Moments,
+        distribution: Distribution | None = None,
+        seed: int = 0,
+    ):
         self._moments = moments
         self._family = moments.family
         self._distribution = distribution
@@ -57,11 +66,11 @@ class Prediction:
         )
 
     @property
-    def num_samples(self):
+    def num_samples(self) -> int:
         return self._moments.count
 
     @property
-    def distribution(self):
+    def distribution(self) -> Distribution:
         if self._distribution is None:
             raise ValueError(
                 "This needs the samples, which were not kept. Predict with "
@@ -86,23 +95,23 @@ class Prediction:
     # Moments.
 
     @property
-    def mean(self):
+    def mean(self) -> np.ndarray:
         return self._moments.mean
 
     @property
-    def stddev(self):
+    def stddev(self) -> np.ndarray:
         if self._is_classifier:
             return np.sqrt(self.probs * (1.0 - self.probs))
         return np.sqrt(self.epistemic + self.aleatoric)
 
     @property
-    def epistemic(self):
+    def epistemic(self) -> np.ndarray:
         if self._is_classifier:
             return self.mutual_information
         return self._moments.variance_of_means
 
     @property
-    def aleatoric(self):
+    def aleatoric(self) -> np.ndarray:
         if self._is_classifier:
             return self._moments.mean_of_entropies
         return self._moments.mean_of_variances
@@ -110,27 +119,32 @@ class Prediction:
     # Classes.
 
     @property
-    def probs(self):
+    def probs(self) -> np.ndarray:
         self._check_classifier("probs")
         return self._moments.mean
 
     @functools.cached_property
-    def entropy(self):
+    def entropy(self) -> np.ndarray:
         self._check_classifier("entropy")
-        return array(self._family(probs=self.probs.astype("float32")).entropy())
+        rows = max(1, BLOCK_BYTES * len(self.probs) // max(1, self.probs.nbytes))
+        blocks = [
+            ops.convert_to_numpy(self._family(probs=block).entropy())
+            for block in np.split(self.probs, range(rows, len(self.probs), rows))
+        ]
+        return np.concatenate(blocks)
 
     @property
-    def mutual_information(self):
+    def mutual_information(self) -> np.ndarray:
         self._check_classifier("mutual_information")
         return np.maximum(self.entropy - self._moments.mean_of_entropies, 0.0)
 
     # Samples.
 
     @functools.cached_property
-    def samples(self):
-        return array(self.distribution.sample(seed=self._seed))
+    def samples(self) -> np.ndarray:
+        return ops.convert_to_numpy(self.distribution.sample(seed=self._seed))
 
-    def quantile(self, q):
+    def quantile(self, q: float | Sequence[float] | np.ndarray) -> np.ndarray:
         """Returns the quantiles of the predictive distribution, `[examples, ...]`.
 
         Of continuous outputs with a distribution function they are those of the
@@ -138,13 +152,19 @@ class Prediction:
         of the `samples`.
 
         Args:
-            q: A number between 0 and 1.
+            q: A number between 0 and 1, or an array of such: then its axes come first.
         """
-        if not 0.0 <= q <= 1.0:
+        probabilities = np.asarray(q, "float64")
+        if not np.all((probabilities >= 0.0) & (probabilities <= 1.0)):
             raise ValueError(f"`q` should be between 0 and 1. Received: q={q}")
-        return mixture_quantile(self.distribution, q, lambda: self.samples)
+        quantiles = [
+            mixture_quantile(self.distribution, float(p), lambda: self.samples)
+            for p in probabilities.ravel()
+        ]
+        shape = quantiles[0].shape if quantiles else self.mean.shape
+        return np.reshape(quantiles, (*probabilities.shape, *shape))
 
-    def interval(self, probability=0.9):
+    def interval(self, probability: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Returns the ends of the central interval of a given probability.
 
         Args:
@@ -158,7 +178,7 @@ class Prediction:
         tail = 0.5 * (1.0 - probability)
         return self.quantile(tail), self.quantile(1.0 - tail)
 
-    def log_prob(self, y):
+    def log_prob(self, y: np.ndarray) -> np.ndarray:
         """Returns log p(y) of each example: of the likelihood, averaged over draws.
 
         Args:
@@ -175,4 +195,5 @@ class Prediction:
         y = align(y, distribution.shape()[1:])
         values = distribution.log_prob(ops.expand_dims(y, axis=0))
         values = ops.sum(values, axis=tuple(range(2, len(values.shape))))
-        return array(ops.logsumexp(values, axis=0)) - np.log(self.num_samples)
+        values = ops.convert_to_numpy(ops.logsumexp(values, axis=0))
+        return values - np.log(self.num_samples)

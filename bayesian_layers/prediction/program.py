@@ -1,191 +1,279 @@
 """The compiled program that runs a model once for each draw of its weights."""
 
 import contextlib
-import functools
-import weakref
+import dataclasses
+import math
 
 import keras
 import numpy as np
 from keras import ops
 
-from bayesian_layers import backend
-from bayesian_layers.distributions import Deterministic
+from bayesian_layers import backend, keras_contact
+from bayesian_layers.distributions import Bernoulli, Categorical, Deterministic
+from bayesian_layers.prediction.held import draw_weights, seed_state
+from bayesian_layers.prediction.moments import add_draw, moments_of, no_totals
 from bayesian_layers.prediction.trunk import split
 from bayesian_layers.random_variable import RandomVariable
-from bayesian_layers.random_weights.held import hold, hold_at
-from bayesian_layers.random_weights.kl import random_layers as has_random_weights
+from bayesian_layers.random_weights.held import hold_at
 from bayesian_layers.random_weights.kl import random_weights
-from bayesian_layers.seeds import Replay
 from bayesian_layers.trace import drawn_when_read, is_tracing
 
-_programs = weakref.WeakKeyDictionary()
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What a program is compiled for.
+
+    Attributes:
+        stochastic: Classes of Keras layers that run as in training.
+        from_logits: Whether plain outputs are logits (`True`), probabilities (`False`)
+            or neither (`None`).
+        store_samples: Whether the distributions of all draws are returned.
+    """
+
+    stochastic: tuple = ()
+    from_logits: bool | None = None
+    store_samples: bool = True
 
 
-def program_of(model, stochastic):
+def program_of(model, settings):
     """Returns the program of a model: the same one, compiled, for each `predict`."""
     if is_tracing():
         # The handlers in force would stay in what is compiled.
-        return Program(model, stochastic)
-    key = (stochastic, tuple(id(variable) for variable in model.variables))
-    programs = _programs.setdefault(model, {})
+        return Program(model, settings)
+    programs = keras_contact.kept_with(model, "programs", dict)
+    key = (settings, tuple(id(variable) for variable in model.variables))
     if key not in programs:
-        programs.clear()
-        programs[key] = Program(model, stochastic)
+        for old in [old for old in programs if old[1] != key[1]]:
+            del programs[old]
+        programs[key] = Program(model, settings)
     return programs[key]
 
 
-class Program:
-    """Runs a model on batches, once for each of some seeds, in one compiled function.
+@dataclasses.dataclass
+class Spec:
+    """Shapes and dtypes of what a program computes for one draw and one batch.
 
-    For each seed the weights are drawn once, for all batches of a group and by the
-    same seed for all groups. What the model computes before its first random layer is
-    computed once for all seeds.
+    Attributes:
+        features: What the trunk of the model computes.
+        outputs: The distributions, in the structure of the model's outputs.
+        moments: The moments of each.
+    """
+
+    features: object
+    outputs: object
+    moments: list
+
+
+class Program:
+    """Runs a model on batches, once for each of some draws, in a compiled function.
+
+    For each draw the weights are drawn once, for all batches of a group and by the
+    same seeds for all groups. What the model computes before its first random layer is
+    computed once for all draws, in another compiled function. Moments are gathered draw
+    by draw: what is in use at a time are the outputs of one draw for one batch.
 
     Args:
         model: A built model.
-        stochastic: Classes of Keras layers that are to run as in training.
+        settings: The `Settings`.
     """
 
-    def __init__(self, model, stochastic=()):
-        self.trunk, rest = split(model, stochastic)
-        # The model is the key under which the program is kept: no strong reference.
-        self._rest = weakref.ref(model) if rest is model else (lambda: rest)
-        self._model = weakref.ref(model)
-        self._stochastic = stochastic
-        self.seed_states = [v for v in model.variables if _is_seed_state(v)]
-        self.structure = None
-        self.templates = None
+    def __init__(self, model, settings):
+        self._model = model
+        self.settings = settings
+        self._trunk, self._rest = split(model, settings.stochastic)
+        self._seed_states = [
+            v for v in model.variables if keras_contact.is_seed_state(v)
+        ]
+        self._stochastic = [
+            layer
+            for layer in keras_contact.flatten_layers(model)
+            if isinstance(layer, settings.stochastic)
+        ]
+        self._run_trunk = backend.compile_inference(self._all_features)
         self._run = backend.compile_inference(self._draws)
+        self._specs = {}
+        self.num_weights = len(random_weights(model))
+        self.num_generators = len(self._seed_states)
 
-    def __call__(self, batches, weight_seeds, other_seeds):
-        """Returns the parameters of the output distributions, for seeds and batches.
+    def spec(self, batch):
+        """Returns the `Spec` of a batch, a structure of arrays."""
+        shapes = [(a.shape, a.dtype) for a in keras.tree.flatten(batch)]
+        key = (tuple(shapes), repr(keras.tree.map_structure(lambda _: 0, batch)))
+        if key not in self._specs:
+            self._specs[key] = self._look_at(batch)
+        return self._specs[key]
 
-        Args:
-            batches: Arrays `[count, batch, ...]`.
-            weight_seeds: Integers `[seeds]`, for the weights.
-            other_seeds: Integers `[seeds, count, number of seed generators]`, for all
-                that is drawn apart for each example.
-
-        Returns:
-            For each output a dictionary of arrays `[seeds, count, batch, ...]`; the
-            `templates` say of which distributions.
-        """
-        values = [ops.convert_to_tensor(v) for v in self._model().variables]
-        batches, weight_seeds, other_seeds = keras.tree.map_structure(
-            ops.convert_to_tensor, (batches, weight_seeds, other_seeds)
-        )
+    def _look_at(self, batch):
+        counts = (self.num_weights, self.num_generators)
+        seeds = [np.zeros(count, "int32") for count in counts]
+        arguments = self._tensors((batch, *seeds))
         try:
-            return self._run(values, batches, weight_seeds, other_seeds)
+            spec = backend.output_spec(self._one, self._values(), *arguments)
         except _RandomTrunkError:
             # A layer of a user that returns a random variable, without a seed that
             # would tell: the distribution has to come out at the other end.
-            self.trunk, self._rest = None, self._model
-            self._run = backend.compile_inference(self._draws)
-            return self._run(values, batches, weight_seeds, other_seeds)
+            self._trunk, self._rest = None, self._model
+            spec = backend.output_spec(self._one, self._values(), *arguments)
+        return Spec(*spec)
 
-    def _draws(self, values, batches, weight_seeds, other_seeds):
-        if self.trunk is not None:
-            with self._scope(values):
-                batches = ops.map(self._features, batches)
+    def start(self, batches):
+        """Returns the totals of no draws, for a group of batches `[count, ...]`."""
+        count = len(keras.tree.flatten(batches)[0])
+        spec = self.spec(keras.tree.map_structure(lambda array: array[0], batches))
+        return [no_totals(moments, count) for moments in spec.moments]
 
-        def draw(seeds):
-            weight_seed, other_seeds = seeds
-            with self._scope(values):
-                weights = self._draw_weights(weight_seed)
-            return ops.map(
-                functools.partial(self._outputs, values, weights),
-                (batches, other_seeds),
-            )
+    def features(self, batches):
+        """Returns what the model computes before its first random layer.
 
-        return backend.map_samples(draw, (weight_seeds, other_seeds))
+        Args:
+            batches: Arrays `[count, batch, ...]`.
+        """
+        batches = self._tensors(batches)
+        if self._trunk is None:
+            return batches
+        return self._run_trunk(self._values(), batches)
 
-    def _scope(self, values, states=None):
-        mapping = dict(zip(map(id, self._model().variables), values, strict=True))
-        if states is not None:
-            mapping.update(zip(map(id, self.seed_states), states, strict=True))
-        pairs = [(v, mapping[id(v)]) for v in self._model().variables]
-        return keras.StatelessScope(state_mapping=pairs)
+    def __call__(self, features, weight_seeds, other_seeds, totals, done):
+        """Adds draws.
 
-    def _features(self, batch):
-        with drawn_when_read():
-            features = self.trunk(batch, training=False)
+        Args:
+            features: What `features` returned.
+            weight_seeds: Integers `[draws, weights]`.
+            other_seeds: Integers `[draws, count, generators]`, for all that is drawn
+                apart for each example.
+            totals: What `start` or the last call returned.
+            done: The number of draws in them.
+
+        Returns:
+            The number of draws in the totals, an integer; the totals; and the outputs
+            of these draws if they are stored, a list of distributions with parameters
+            `[draws, count, batch, ...]`.
+        """
+        done = ops.convert_to_tensor(done, "int32")
+        seeds = self._tensors((weight_seeds, other_seeds))
+        done, totals, stored = self._run(self._values(), features, *seeds, totals, done)
+        return int(done), totals, stored  # An integer waits for what is computed.
+
+    def _values(self):
+        return self._tensors(self._model.variables)
+
+    def _tensors(self, arrays):
+        return keras.tree.map_structure(ops.convert_to_tensor, arrays)
+
+    # What is compiled.
+
+    def _one(self, values, batch, weight_seeds, other_seeds):
+        """One draw of one batch: features, outputs and moments."""
+        features = self._features(values, batch)
+        weights = self._weights(values, weight_seeds)
+        outputs = self._outputs(values, weights, features, other_seeds)
+        return features, outputs, [moments_of(d) for d in keras.tree.flatten(outputs)]
+
+    def _all_features(self, values, batches):
+        def add(_, batch):
+            return (), self._features(values, batch)
+
+        return backend.scan(add, (), batches)[1]
+
+    def _draws(self, values, features, weight_seeds, other_seeds, totals, done):
+        def draw(carry, seeds):
+            done, totals = carry
+            weights = self._weights(values, seeds[0])
+
+            def add(_, arguments):
+                features, totals, seeds = arguments
+                outputs = self._outputs(values, weights, features, seeds)
+                outputs = keras.tree.flatten(outputs)
+                totals = [
+                    add_draw(total, done, moments_of(output))
+                    for total, output in zip(totals, outputs, strict=True)
+                ]
+                return (), (totals, outputs if self.settings.store_samples else [])
+
+            _, (totals, stored) = backend.scan(add, (), (features, totals, seeds[1]))
+            return (done + 1, totals), stored
+
+        seeds = (weight_seeds, other_seeds)
+        (done, totals), stored = backend.scan(draw, (done, totals), seeds)
+        return done, totals, stored
+
+    def _scope(self, values, states=()):
+        pairs = dict(zip(map(id, self._model.variables), values, strict=True))
+        pairs.update(zip(map(id, self._seed_states), states, strict=False))
+        variables = self._model.variables
+        return keras.StatelessScope(
+            state_mapping=[(v, pairs[id(v)]) for v in variables]
+        )
+
+    def _features(self, values, batch):
+        if self._trunk is None:
+            return batch
+        with self._scope(values), drawn_when_read():
+            features = keras.tree.flatten(self._trunk(batch, training=False))
         if any(isinstance(feature, RandomVariable) for feature in features):
             raise _RandomTrunkError
         return features
 
-    def _draw_weights(self, seed):
-        model = self._model()
-        if not has_random_weights(model):
-            return {}
-        state = _state(seed, self.seed_states[0].dtype)
-        with hold(model, lambda site, key: {"seed": Replay(state, key)}):
-            return {weight: weight.draw() for weight in random_weights(model)}
+    def _weights(self, values, seeds):
+        dtype = self._seed_states[0].dtype if self._seed_states else None
+        with self._scope(values):
+            return draw_weights(self._model, seeds, dtype)
 
-    def _outputs(self, values, weights, arguments):
-        batch, seeds = arguments
-        states = [_state(seeds[i], v.dtype) for i, v in enumerate(self.seed_states)]
-        with (
-            self._scope(values, states),
-            hold_at(weights),
-            self._as_in_training(),
-            drawn_when_read(),
-        ):
-            outputs = self._rest()(batch, training=False)
-            distributions = [
-                output.distribution
-                if isinstance(output, RandomVariable)
-                else Deterministic(output)
-                for output in keras.tree.flatten(outputs)
-            ]
-        self.structure = keras.tree.map_structure(lambda _: 0, outputs)
-        distributions = [
-            d._broadcast_batch(d._dynamic_batch_shape()) for d in distributions
+    def _outputs(self, values, weights, features, seeds):
+        states = [
+            seed_state(seeds[i], v.dtype) for i, v in enumerate(self._seed_states)
         ]
-        # Names in the place of tensors: what is kept must not be traced.
-        self.templates = [d._map_named(lambda name, _: name) for d in distributions]
-        return [_parameters(distribution) for distribution in distributions]
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self._scope(values, states))
+            stack.enter_context(hold_at(weights))
+            stack.enter_context(keras_contact.called_in_training(self._stochastic))
+            stack.enter_context(drawn_when_read())
+            outputs = self._rest(features, training=False)
+            distributions = keras.tree.map_structure(_distribution_of, outputs)
+            if self.settings.from_logits is not None:
+                distributions = _classifiers(distributions, self.settings.from_logits)
+            # Stacked over draws, a scale without batch axes would broadcast along the
+            # wrong ones.
+            return keras.tree.map_structure(
+                lambda d: d._broadcast_batch(d._dynamic_batch_shape()), distributions
+            )
 
-    @contextlib.contextmanager
-    def _as_in_training(self):
-        """The layers that the user named run with `training=True`."""
-        layers = [
-            layer
-            for layer in self._model()._flatten_layers()
-            if isinstance(layer, self._stochastic)
-        ]
-        for layer in layers:
-            vars(layer)["call"] = functools.partial(_call_in_training, layer)
-        try:
-            yield
-        finally:
-            for layer in layers:
-                del vars(layer)["call"]
+
+def _distribution_of(output):
+    is_random = isinstance(output, RandomVariable)
+    return output.distribution if is_random else Deterministic(output)
+
+
+def _classifiers(distributions, from_logits):
+    """Plain outputs as distributions over classes; heads as they are."""
+    families = [type(d) for d in keras.tree.flatten(distributions)]
+    if Deterministic not in families:
+        raise ValueError(
+            "`from_logits` says what plain outputs are, and this model has none: its "
+            "output layers give distributions, which are used as they are. Leave it "
+            f"out. Received: from_logits={from_logits} and outputs of type "
+            f"{', '.join(family.__name__ for family in families)}"
+        )
+
+    def classifier(distribution):
+        if not isinstance(distribution, Deterministic):
+            return distribution
+        values = distribution.mean()
+        family = Bernoulli if values.shape[-1] == 1 else Categorical
+        return family(**{"logits" if from_logits else "probs": values})
+
+    return keras.tree.map_structure(classifier, distributions)
 
 
 class _RandomTrunkError(Exception):
     """What was taken for the same in all draws is a random variable."""
 
 
-def _call_in_training(layer, *args, training=None, **kwargs):
-    return type(layer).call(layer, *args, training=True, **kwargs)
-
-
-def _is_seed_state(variable):
-    return variable.path.endswith("seed_generator_state")
-
-
-def _state(seed, dtype):
-    """The state of a seed generator, from one integer."""
-    return ops.cast(ops.stack([seed, ops.zeros_like(seed)]), dtype)
-
-
-def _parameters(distribution):
-    parameters = {}
-    distribution._map_named(parameters.setdefault)
-    return {name: ops.convert_to_tensor(value) for name, value in parameters.items()}
-
-
-def seeds_of(seed, *shape):
-    """Returns an array of integers below 2**31, from one or several integers."""
-    states = np.random.SeedSequence(seed).generate_state(int(np.prod(shape)))
-    return (states & 0x7FFFFFFF).astype("int32").reshape(shape)
+def num_bytes(tree):
+    """Returns the size of the tensors of a structure."""
+    leaves, _ = backend.flatten(tree)
+    return sum(
+        math.prod(leaf.shape)
+        * np.dtype(keras.backend.standardize_dtype(leaf.dtype)).itemsize
+        for leaf in leaves
+    )

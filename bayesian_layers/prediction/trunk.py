@@ -1,14 +1,9 @@
 """What of a model is the same for all draws of its weights."""
 
 import keras
-from keras.src.backend import get_keras_mask
 
-from bayesian_layers.layers.outputs.output_layer import OutputLayer
-from bayesian_layers.layers.receiving import ReceivesRandomVariables
-from bayesian_layers.layers.weights.composite import Composite
-from bayesian_layers.random_weights import RandomWeights
-
-RANDOM = (RandomWeights, Composite, OutputLayer, ReceivesRandomVariables)
+from bayesian_layers import keras_contact
+from bayesian_layers.prediction.held import RANDOM_LAYERS
 
 
 def is_random(operation, stochastic=()):
@@ -20,90 +15,92 @@ def is_random(operation, stochastic=()):
     if not isinstance(operation, keras.Layer):
         return False
     return any(
-        isinstance(layer, (*RANDOM, *stochastic))
-        or (layer._seed_generators and not type(layer).__module__.startswith("keras."))
-        for layer in operation._flatten_layers()
+        isinstance(layer, (*RANDOM_LAYERS, *stochastic))
+        or (
+            keras_contact.seed_generators(layer)
+            and not type(layer).__module__.startswith("keras.")
+        )
+        for layer in keras_contact.flatten_layers(operation)
     )
 
 
-class Part:
-    """Some of the nodes of a model's graph, as a function.
+class Rest:
+    """What follows the trunk: a function of its outputs.
 
     Args:
-        nodes: The nodes, in the order in which they are run.
-        inputs: The symbolic tensors that it is given, a list.
-        outputs: The symbolic tensors that it returns, in any structure.
-        standardize: What is done to the arguments first, to get that list.
+        model: A model of the first of them, those that random layers, or what follows
+            these, take.
+        structure: The structure of the results: which of the outputs of the trunk,
+            followed by those of the model, each is.
     """
 
-    def __init__(self, nodes, inputs, outputs, standardize=keras.tree.flatten):
-        self._nodes = nodes
-        self._inputs = inputs
-        self._outputs = outputs
-        self._standardize = standardize
+    def __init__(self, model, structure):
+        self.model = model
+        self._structure = structure
 
-    @property
-    def layers(self):
-        """The operations of the nodes."""
-        return [node.operation for node in self._nodes]
-
-    def __call__(self, inputs, *, training=False):
-        """Returns the outputs."""
-        given = self._standardize(inputs)
-        values = dict(zip(map(id, self._inputs), given, strict=True))
-        for node in self._nodes:
-            args, kwargs = node.arguments.fill_in(values)
-            if getattr(node.operation, "_call_has_training_arg", False):
-                kwargs["training"] = training
-            outputs = keras.tree.flatten(node.operation(*args, **kwargs))
-            values.update(zip(map(id, node.outputs), outputs, strict=True))
-        return keras.tree.map_structure(lambda t: values[id(t)], self._outputs)
+    def __call__(self, features, *, training=False):
+        """Returns what the whole model returns."""
+        features = keras.tree.flatten(features)
+        taken = features[: len(self.model.inputs)]
+        results = keras.tree.flatten(self.model(taken, training=training))
+        known = [*features, *results]
+        return keras.tree.map_structure(lambda i: known[i], self._structure)
 
 
 def split(model, stochastic=()):
     """Splits a model into a part that is the same for all draws, and the rest.
 
+    Both are Keras models of the same layers, cut at intermediate tensors.
+
     Returns:
-        A pair of functions, of which the second takes the outputs of the first, a
-        list. Where there is nothing to share, or the graph of the model is not known,
-        the first is `None` and the second the model itself.
+        A pair of functions, of which the second takes the outputs of the first. Where
+        there is nothing to share, or the graph of the model is not known, the first is
+        `None` and the second the model itself.
     """
-    functional = model
-    if isinstance(model, keras.Sequential):
-        functional = getattr(model, "_functional", None)
-    if not hasattr(functional, "_nodes_by_depth"):
+    graph = keras_contact.graph_of(model)
+    if graph is None:
         return None, model
-    inputs, outputs = functional._inputs, functional._outputs_struct
-    shared, rest = _sorted(functional, stochastic)
-    if not shared:
+    shared, rest = _sorted(graph, stochastic)
+    if not shared or not rest:
         return None, model
-    frontier = _frontier(shared, rest, inputs, keras.tree.flatten(outputs))
-    if any(get_keras_mask(tensor) is not None for tensor in frontier):
+    outputs = keras.tree.flatten(graph.outputs)
+    random = {id(t): t for node in rest for t in node.outputs}
+    taken = _unique(t for n in rest for t in n.input_tensors if id(t) not in random)
+    frontier = _unique([*taken, *(t for t in outputs if id(t) not in random)])
+    if any(map(keras_contact.has_mask, frontier)):
         return None, model  # Between the parts masks would be lost.
-    trunk = Part(shared, inputs, frontier, functional._standardize_inputs)
-    return trunk, Part(rest, frontier, outputs)
+    results = _unique(t for t in outputs if id(t) in random)
+    with keras_contact.nodes_restored(graph):
+        trunk = keras.Model(graph.inputs, frontier)
+        after = keras.Model(taken, results)
+    indices = {id(tensor): i for i, tensor in enumerate([*frontier, *results])}
+    structure = keras.tree.map_structure(lambda t: indices[id(t)], graph.outputs)
+    return trunk, Rest(after, structure)
 
 
-def _sorted(functional, stochastic):
+def _sorted(graph, stochastic):
     """The nodes whose outputs are the same for all draws, and the others."""
-    shared, rest, differs = [], [], set()
-    for depth in sorted(functional._nodes_by_depth, reverse=True):
-        for node in functional._nodes_by_depth[depth]:
-            if node.is_input or not node.operation:
-                continue
-            if is_random(node.operation, stochastic) or any(
+    random = {
+        id(node.operation)
+        for node in graph.nodes
+        if is_random(node.operation, stochastic)
+    }
+    while True:
+        shared, rest, differs = [], [], set()
+        for node in graph.nodes:
+            if id(node.operation) in random or any(
                 id(tensor) in differs for tensor in node.input_tensors
             ):
                 differs.update(map(id, node.outputs))
                 rest.append(node)
             else:
                 shared.append(node)
-    return shared, rest
+        # A layer on both sides would be an input of the rest, and a part of it.
+        both = {id(n.operation) for n in shared} & {id(n.operation) for n in rest}
+        if not both:
+            return shared, rest
+        random |= both
 
 
-def _frontier(shared, rest, inputs, outputs):
-    """The tensors that the rest takes from what is shared."""
-    known = {id(tensor): tensor for tensor in inputs}
-    known.update({id(t): t for node in shared for t in node.outputs})
-    used = [*outputs, *(t for node in rest for t in node.input_tensors)]
-    return list({id(t): t for t in used if id(t) in known}.values())
+def _unique(tensors):
+    return list({id(tensor): tensor for tensor in tensors}.values())

@@ -32,6 +32,20 @@ def loader():
     return torch.utils.data.DataLoader(data, batch_size=3)
 
 
+def unlabelled():
+    import torch.utils.data
+
+    return torch.utils.data.DataLoader(torch.tensor(X), batch_size=3)
+
+
+def dictionaries():
+    """Inputs by name, as data sets of text have them."""
+    import torch.utils.data
+
+    rows = [{"x": torch.tensor(row)} for row in X]
+    return torch.utils.data.DataLoader(rows, batch_size=3)
+
+
 def dataset():
     import tensorflow
 
@@ -44,8 +58,17 @@ KINDS = {
     "generator": generator,
     "PyDataset": lambda: Sequence(workers=1),
     "DataLoader": loader,
+    "unlabelled DataLoader": unlabelled,
     "tf.data": dataset,
 }
+
+
+def size_of(batch):
+    return sum(array.nbytes for array in keras.tree.flatten(batch))
+
+
+def groups_of(x, batch_size):
+    return list(Batches(x, batch_size).groups(size_of))
 
 
 def rows(groups):
@@ -53,13 +76,13 @@ def rows(groups):
     return [
         array[:size]
         for group, sizes in groups
-        for array, size in zip(group, sizes, strict=True)
+        for array, size in zip(group, sizes, strict=False)
     ]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_kinds_of_data_give_the_same_batches(kind):
-    ((group, sizes),) = Batches(KINDS[kind](), batch_size=3).groups()
+    ((group, sizes),) = groups_of(KINDS[kind](), 3)
     assert sizes == [3, 3, 1]
     # The last batch is filled up with its last example: one shape, one compilation.
     expected = np.stack([X[:3], X[3:6], X[[6, 6, 6]]])
@@ -71,7 +94,7 @@ def test_all_kinds_of_data_give_the_same_batches(kind):
 def test_structures_of_arrays_stay_what_they_are(structure):
     tokens = np.arange(14, dtype="int32").reshape(7, 2)
     x = [X, tokens] if structure == "list" else {"x": X, "tokens": tokens}
-    ((group, sizes),) = Batches(x, batch_size=4).groups()
+    ((group, sizes),) = groups_of(x, 4)
     assert sizes == [4, 3]
     first, second = group if structure == "list" else (group["x"], group["tokens"])
     assert type(group) in (list, tuple) if structure == "list" else dict
@@ -80,10 +103,16 @@ def test_structures_of_arrays_stay_what_they_are(structure):
     assert second.dtype == "int32"
 
 
+def test_dictionaries_of_a_loader_stay_what_they_are():
+    ((group, sizes),) = groups_of(dictionaries(), 3)
+    assert sizes == [3, 3, 1]
+    np.testing.assert_array_equal(group["x"][:2].reshape(6, 3), X[:6])
+
+
 def test_batches_of_other_shapes_are_groups_of_their_own():
     lengths = [(2, 4), (2, 4), (1, 4), (2, 5), (3, 5), (1, 4)]
     arrays = [np.full((*shape, 1), i, "float32") for i, shape in enumerate(lengths)]
-    groups = list(Batches(((array,) for array in arrays), batch_size=32).groups())
+    groups = groups_of(((array,) for array in arrays), 32)
     assert [sizes for _, sizes in groups] == [[2, 2, 1], [2], [3], [1]]
     for seen, expected in zip(rows(groups), arrays, strict=True):
         np.testing.assert_array_equal(seen, expected)
@@ -91,11 +120,34 @@ def test_batches_of_other_shapes_are_groups_of_their_own():
 
 def test_groups_end_where_memory_does(monkeypatch):
     monkeypatch.setattr(batches, "GROUP_BYTES", 2 * X[:2].nbytes)
-    groups = list(Batches(X, batch_size=2).groups())
+    groups = groups_of(X, 2)
     assert [sizes for _, sizes in groups] == [[2, 2], [2, 1]]
     np.testing.assert_array_equal(np.concatenate(rows(groups)), X)
     monkeypatch.setattr(batches, "GROUP_BYTES", 1)
-    assert len(list(Batches(X, batch_size=2).groups())) == 4
+    assert len(groups_of(X, 2)) == 4
+
+
+@pytest.mark.parametrize(
+    ("room", "kind", "expected"),
+    [
+        # Groups of one size where the number of batches is known, else a last one that
+        # is filled up if little is missing.
+        (6, "array", [4, 3]),
+        (6, "generator", [6, 1]),
+        (4, "generator", [4, 3]),
+    ],
+)
+def test_groups_have_one_shape_where_that_costs_little(
+    monkeypatch, room, kind, expected
+):
+    monkeypatch.setattr(batches, "GROUP_BYTES", room * X[:1].nbytes)
+    x = X if kind == "array" else ((row[None],) for row in X)
+    groups = groups_of(x, 1)
+    assert [len(sizes) for _, sizes in groups] == expected
+    np.testing.assert_array_equal(np.concatenate(rows(groups)), X)
+    first, last = (len(group) for group, _ in groups)
+    assert first == expected[0]
+    assert last == (1 if expected[1] == 1 else first)
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +179,14 @@ def test_predictions_of_all_kinds_of_data_are_equal():
         np.testing.assert_allclose(
             predict(model, make(), batch_size=3).samples, expected, atol=1e-5
         )
+
+
+def test_outputs_of_several_shapes_are_refused():
+    inputs = keras.Input((None, 3))
+    model = keras.Model(inputs, bl.layers.DenseFlipout(2)(inputs))
+    arrays = [np.zeros((2, length, 3), "float32") for length in (4, 5)]
+    with pytest.raises(ValueError, match=r"\(4, 2\) and \(5, 2\)"):
+        predict(model, ((array,) for array in arrays))
 
 
 def test_no_data_is_an_error(model):

@@ -1,6 +1,7 @@
 """The draws of a prediction: one function each, from the posterior, of any model."""
 
 import gc
+import warnings
 import weakref
 
 import keras
@@ -194,8 +195,16 @@ def test_dropout_is_off_unless_it_is_asked_for():
         x,
         num_samples=40,
         batch_size=200,
+        stochastic=keras.layers.Dropout,
+    )
+    in_a_tuple = predict(
+        model,
+        x,
+        num_samples=40,
+        batch_size=200,
         stochastic=(keras.layers.Dropout,),
     )
+    np.testing.assert_array_equal(in_a_tuple.samples, on.samples)
     # Masks are drawn apart for each example and draw: 8000 of them.
     draws = on.samples.ravel()
     variance = np.sum(parts**2)
@@ -361,17 +370,96 @@ def test_a_compiled_model_that_was_trained_predicts():
     assert np.all(error < 6.0 * stddev / np.sqrt(SAMPLES))
 
 
-def test_a_model_that_is_not_used_any_more_is_freed():
+@pytest.mark.parametrize("kind", ["split", "whole", "subclassed"])
+def test_a_model_that_is_not_used_any_more_is_freed(kind):
     def run():
-        model = keras.Sequential(
-            [keras.Input((3,)), keras.layers.Dense(2), bl.layers.DenseFlipout(2)]
-        )
+        layers = [keras.layers.Dense(3), bl.layers.DenseFlipout(2, kl_scale=0.1)]
+        layers = layers if kind == "split" else layers[1:]
+        model = keras.Sequential([keras.Input((3,)), *layers])
+        model = Subclassed() if kind == "subclassed" else model
+        model.compile("sgd", "mse")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Of the KL, which is not scaled.
+            model.fit(X, X[:, :2], verbose=0)
         predict(model)
+        predict(model, store_samples=False, from_logits=True)
         return weakref.ref(model)
 
     reference = run()
     gc.collect()
     assert reference() is None
+
+
+# Equal weights and equal seeds are equal predictions.
+
+
+@keras.saving.register_keras_serializable("tests.prediction")
+class Saved(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.first = bl.layers.DenseFlipout(3, activation="tanh")
+        self.second = bl.layers.DenseReparameterization(2)
+
+    def call(self, inputs):
+        return self.second(self.first(inputs))
+
+    def get_config(self):
+        return {}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls()
+
+
+def sequential():
+    return keras.Sequential(
+        [
+            keras.Input((3,)),
+            keras.layers.Dense(3, activation="tanh"),
+            bl.layers.DenseFlipout(3, activation="tanh"),
+            bl.layers.Normal(2),
+        ]
+    )
+
+
+def functional():
+    inputs = keras.Input((3,))
+    left = bl.layers.DenseFlipout(3, activation="tanh")(inputs)
+    right = bl.layers.DenseReparameterization(3)(inputs)
+    return keras.Model(inputs, bl.layers.DenseFlipout(2)(left + right))
+
+
+@pytest.mark.parametrize("make", [sequential, functional, Saved])
+def test_draws_are_the_same_for_a_model_saved_loaded_or_made_anew(make, tmp_path):
+    model = make()
+    model(X)
+    expected = predict(model, seed=3)
+    model.save(tmp_path / "model.keras")
+    again = make()
+    again(X)
+    others = [keras.saving.load_model(tmp_path / "model.keras"), again]
+    if make is not Saved:
+        others.append(keras.models.clone_model(model))
+    for other in others:
+        other.set_weights(model.get_weights())
+        seen = predict(other, seed=3)
+        np.testing.assert_array_equal(seen.mean, expected.mean)
+        np.testing.assert_array_equal(seen.samples, expected.samples)
+
+
+def test_the_random_seed_of_keras_says_which_draws(linear):
+    def mean():
+        return predict(linear, seed=None)[0].mean
+
+    state = np.random.get_state()
+    keras.utils.set_random_seed(1)
+    first = [mean(), mean()]
+    keras.utils.set_random_seed(1)
+    again = [mean(), mean()]
+    np.random.set_state(state)
+    np.testing.assert_array_equal(first, again)
+    # 14 numbers of standard deviation of about 1 / sqrt(6) each.
+    assert np.max(np.abs(first[0] - first[1])) > 0.01
 
 
 # Arguments.
@@ -383,12 +471,29 @@ def test_a_model_that_is_not_used_any_more_is_freed():
         ({"num_samples": 0}, "positive integer.*num_samples=0"),
         ({"num_samples": -2}, "positive integer.*num_samples=-2"),
         ({"num_samples": 1.5}, "positive integer.*num_samples=1.5"),
+        ({"batch_size": 0}, "positive integer or `None`.*batch_size=0"),
+        ({"batch_size": -1}, "positive integer or `None`.*batch_size=-1"),
+        ({"batch_size": 2.0}, "positive integer or `None`.*batch_size=2.0"),
         ({"from_logits": "yes"}, "`None`, `True` or `False`.*from_logits=yes"),
     ],
 )
 def test_bad_arguments_raise_with_their_value(linear, arguments, pattern):
     with pytest.raises(ValueError, match=pattern):
         predict(linear, **arguments)
+
+
+def test_what_is_no_class_of_layers_raises(linear):
+    for stochastic in ((keras.layers.Dropout(0.5),), int, ["dropout"]):
+        with pytest.raises(TypeError, match=r"`stochastic`.*keras\.layers\.Dropout"):
+            predict(linear, stochastic=stochastic)
+
+
+def test_integers_of_numpy_are_integers(linear):
+    prediction, *_ = predict(
+        linear, num_samples=np.int64(5), batch_size=np.int32(3), seed=np.int64(2)
+    )
+    assert prediction.num_samples == 5
+    assert prediction.samples.shape == (5, 7, 2)
 
 
 def test_what_is_no_model_raises():
@@ -401,3 +506,25 @@ def test_progress_is_shown_unless_verbose_is_0(linear, capsys):
     assert capsys.readouterr().out == ""
     predict(linear, verbose=1)
     assert "3/3" in capsys.readouterr().out
+
+
+def test_progress_is_shown_while_a_group_runs(linear, monkeypatch):
+    seen = []
+
+    def update(self, current, finalize=False, **kwargs):
+        seen.append((current, self.target, finalize))
+
+    monkeypatch.setattr(keras.utils.Progbar, "update", update)
+    predict(linear, num_samples=48)
+    # 3 batches in one group, in 3 times 16 draws.
+    assert seen == [(i, 3, False) for i in (1, 2, 3)] + [(3, 3, True)]
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="TensorFlow warns of it."
+)
+def test_tensorflow_does_not_warn_of_tracing(caplog):
+    for units in range(1, 8):
+        model = keras.Sequential([keras.Input((3,)), bl.layers.DenseFlipout(units)])
+        predict(model, num_samples=units)
+    assert "retracing" not in caplog.text

@@ -7,12 +7,13 @@ from scipy import special, stats
 from sklearn.metrics import log_loss
 
 import bayesian_layers as bl
+from bayesian_layers.prediction.quantiles import mixture_quantile
 from tests.layers.outputs.table import array
 from tests.statistics import assert_distributed_as
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(7, 3)).astype("float32")
-# More than the 16 draws that are in memory at a time, if they are not stored.
+# Two times 10 draws that are run at once.
 SAMPLES = 20
 
 
@@ -114,7 +115,8 @@ def test_the_variance_is_that_of_the_means_plus_the_mean_of_the_variances(
     loc, scale = parameters(prediction).values()
     assert loc.shape == (SAMPLES, 7, 1 if name == "normal" else 2)
     assert prediction.num_samples == SAMPLES
-    np.testing.assert_allclose(prediction.mean, loc.mean(axis=0), rtol=1e-5)
+    # Means of numbers of order 1, in float32, may be close to 0.
+    np.testing.assert_allclose(prediction.mean, loc.mean(axis=0), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(prediction.epistemic, loc.var(axis=0), rtol=1e-4)
     np.testing.assert_allclose(prediction.aleatoric, (scale**2).mean(axis=0), rtol=1e-5)
     np.testing.assert_allclose(
@@ -133,7 +135,7 @@ def test_plain_outputs_have_the_moments_of_their_values(predictions):
     prediction = predictions["logits"]
     values = prediction.samples.astype("float64")
     assert values.shape == (SAMPLES, 7, 3)
-    np.testing.assert_allclose(prediction.mean, values.mean(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(prediction.mean, values.mean(axis=0), atol=1e-6)
     np.testing.assert_allclose(prediction.epistemic, values.var(axis=0), rtol=1e-4)
     np.testing.assert_allclose(prediction.stddev, values.std(axis=0), rtol=1e-4)
     np.testing.assert_array_equal(prediction.aleatoric, np.zeros((7, 3)))
@@ -207,6 +209,45 @@ def test_quantiles_invert_the_distribution_function_of_the_mixture(predictions):
         cdf = stats.norm.cdf(quantile, loc, scale).mean(axis=0)
         # A float32 holds a distribution function to 1e-7.
         np.testing.assert_allclose(cdf, np.full((7, 2), q), atol=2e-6)
+
+
+@pytest.mark.parametrize("name", ["normals", "logits", "classes"])
+def test_an_array_of_probabilities_is_a_leading_axis(predictions, name):
+    prediction = predictions[name]
+    quantiles = prediction.quantile([[0.1, 0.5], [0.9, 0.3]])
+    expected = [
+        [prediction.quantile(q) for q in row] for row in [[0.1, 0.5], [0.9, 0.3]]
+    ]
+    np.testing.assert_array_equal(quantiles, expected)
+    assert quantiles.shape == (2, 2, *prediction.samples.shape[1:])
+    with pytest.raises(ValueError, match=r"Received: q=\[0.1, 1.2\]"):
+        prediction.quantile([0.1, 1.2])
+
+
+class Counted(bl.distributions.Normal):
+    """Counts the evaluations of its distribution function."""
+
+    evaluations = 0
+
+    def _cdf(self, value):
+        type(self).evaluations += 1
+        return super()._cdf(value)
+
+
+def test_quantiles_start_from_those_of_the_parts_and_end_when_they_are_known():
+    loc = np.linspace(0.0, 4.0, 15, dtype="float32").reshape(5, 3)
+    distribution = Counted(loc, np.full((5, 3), 0.5, "float32"))
+    quantile = mixture_quantile(distribution, 0.99, None)
+    cdf = stats.norm.cdf(quantile, loc, 0.5).mean(axis=0)
+    np.testing.assert_allclose(cdf, np.full(3, 0.99), atol=2e-6)
+    # The 24 bits of a number, and 2 for a bracket wider than it.
+    assert Counted.evaluations <= 26
+    # Parts that agree need no search.
+    Counted.evaluations = 0
+    same = Counted(np.full((5, 3), 2.0, "float32"), np.full((5, 3), 0.5, "float32"))
+    quantile = mixture_quantile(same, 0.9, None)
+    np.testing.assert_allclose(quantile, stats.norm.ppf(0.9, 2.0, 0.5), rtol=1e-5)
+    assert Counted.evaluations == 1
 
 
 def test_an_interval_leaves_half_of_the_rest_on_each_side(predictions):
@@ -325,9 +366,24 @@ def test_what_is_for_classifiers_says_how_to_be_one(predictions, attribute):
             getattr(predictions[name], attribute)
 
 
-def test_a_head_is_a_head_whatever_from_logits_says(model, predictions):
+@pytest.mark.parametrize("from_logits", [True, False])
+def test_heads_are_no_logits(model, from_logits):
+    heads = keras.Model(
+        model.input, {name: model.output[name] for name in ("normal", "classes")}
+    )
+    with pytest.raises(ValueError, match=f"={from_logits} .*Categorical, Normal"):
+        predict(heads, from_logits=from_logits)
+
+
+def test_a_head_beside_plain_outputs_is_a_head(model, predictions):
     prediction = predict(model, from_logits=True)["normal"]
     np.testing.assert_array_equal(prediction.mean, predictions["normal"].mean)
+
+
+def test_outputs_that_are_no_probabilities_are_refused(model):
+    logits = keras.Model(model.input, 10.0 * model.output["logits"])
+    with pytest.raises(ValueError, match="`probs`"):
+        predict(logits, from_logits=False)
 
 
 def test_the_representation_says_what_it_is(predictions):

@@ -65,7 +65,8 @@ def predict(model, x=X, num_samples=3, **kwargs):
 def test_the_trunk_runs_once_for_each_batch_and_the_rest_for_each_draw():
     trunk, rest = Count(), Count()
     model = keras.Sequential([keras.Input((3,)), trunk, flipout(), rest])
-    for num_samples in (2, 9):
+    predict(model)  # The first time shapes are looked at.
+    for num_samples in (2, 9, 40):
         before = trunk.calls, rest.calls
         predict(model, num_samples=num_samples)
         assert trunk.calls - before[0] == 2
@@ -83,12 +84,12 @@ def test_a_sequential_model_is_split_before_its_first_random_layer():
         ]
     )
     trunk, rest = split(model)
-    assert {"a", "b"} <= names(trunk) and {"c", "d"} <= names(rest)
-    assert not {"c", "d"} & names(trunk) and not {"a", "b"} & names(rest)
+    assert {"a", "b"} <= names(trunk) and {"c", "d"} <= names(rest.model)
+    assert not {"c", "d"} & names(trunk) and not {"a", "b"} & names(rest.model)
     assert_same_function(model, trunk, rest, X)
     # Dropout that runs as in training is random, and so is all that follows.
     trunk, rest = split(model, (keras.layers.Dropout,))
-    assert "a" in names(trunk) and {"b", "c", "d"} <= names(rest)
+    assert "a" in names(trunk) and {"b", "c", "d"} <= names(rest.model)
 
 
 def test_branches_around_a_random_layer_are_kept():
@@ -100,7 +101,7 @@ def test_branches_around_a_random_layer_are_kept():
     model = keras.Model(inputs, outputs)
     trunk, rest = split(model)
     assert {"hidden", "side"} <= names(trunk)
-    assert not {"hidden", "side"} & names(rest)
+    assert not {"hidden", "side"} & names(rest.model)
     assert_same_function(model, trunk, rest, X)
     # The last columns are the inputs, the first are random.
     prediction = predict(model)
@@ -137,20 +138,25 @@ def test_an_input_can_be_an_output():
     np.testing.assert_allclose(prediction.samples, [X] * 3, atol=1e-6)
 
 
-def test_a_shared_layer_counts_where_it_is_used():
+def test_a_layer_on_both_sides_is_run_for_each_draw():
     inputs = keras.Input((3,))
+    hidden = keras.layers.Dense(3, activation="tanh", name="hidden")(inputs)
     shared = keras.layers.Dense(3, activation="tanh", name="shared")
-    model = keras.Model(inputs, shared(flipout(3)(shared(inputs))))
+    model = keras.Model(inputs, shared(flipout(3)(shared(hidden))))
     trunk, rest = split(model)
-    assert "shared" in names(trunk) and "shared" in names(rest)
+    assert "hidden" in names(trunk) and "shared" not in names(trunk)
+    assert "shared" in names(rest.model)
     assert_same_function(model, trunk, rest, X)
 
 
-def test_the_graph_of_the_model_is_left_as_it_was():
+@pytest.mark.parametrize("branch", [False, True], ids=["chain", "branch"])
+def test_the_graph_of_the_model_is_left_as_it_was(branch):
     # Nodes that are left behind stay for as long as the layers do.
-    model = keras.Sequential(
-        [keras.Input((3,)), keras.layers.Dense(4), flipout(), keras.layers.Dense(2)]
-    )
+    inputs = keras.Input((3,))
+    outputs = keras.layers.Dense(2)(flipout()(keras.layers.Dense(4)(inputs)))
+    if branch:
+        outputs = keras.layers.Concatenate()([outputs, inputs])
+    model = keras.Model(inputs, outputs)
 
     def nodes():
         return [
@@ -158,10 +164,11 @@ def test_the_graph_of_the_model_is_left_as_it_was():
             for layer in model.layers
         ]
 
-    before = nodes()
+    before, history = nodes(), inputs._keras_history
     for _ in range(2):
         split(model)
     assert nodes() == before
+    assert inputs._keras_history == history
 
 
 def test_a_model_can_be_saved_after_it_was_split(tmp_path):
@@ -175,16 +182,25 @@ def test_a_model_can_be_saved_after_it_was_split(tmp_path):
     assert [len(layer._inbound_nodes) for layer in loaded.layers] == [1] * 4
 
 
-@pytest.mark.parametrize("kind", ["subclassed", "first", "nothing", "mask", "unbuilt"])
+@pytest.mark.parametrize(
+    "kind", ["subclassed", "overridden", "first", "nothing", "mask", "unbuilt"]
+)
 def test_what_cannot_be_split_is_left_as_it_is(kind):
     class Subclassed(keras.Model):
         def call(self, inputs):
             return inputs
 
+    class Overridden(keras.Sequential):
+        def call(self, inputs, training=None, mask=None):
+            return 2.0 * super().call(inputs, training=training, mask=mask)
+
     tokens = keras.Input((4,), dtype="int32")
     embedded = keras.layers.Embedding(5, 3, mask_zero=True)(tokens)
     model = {
         "subclassed": Subclassed,
+        "overridden": lambda: Overridden(
+            [keras.Input((3,)), keras.layers.Dense(2), flipout()]
+        ),
         "first": lambda: keras.Sequential([keras.Input((3,)), flipout(), flipout()]),
         "nothing": lambda: keras.Sequential([keras.Input((3,)), flipout()]),
         "mask": lambda: keras.Model(tokens, bl.layers.LSTMFlipout(2)(embedded)),
@@ -231,5 +247,5 @@ def test_a_model_in_a_model_is_split_at_its_door():
     )
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(4), inner])
     trunk, rest = split(model)
-    assert "inner" in names(rest) and "inner" not in names(trunk)
+    assert "inner" in names(rest.model) and "inner" not in names(trunk)
     assert_same_function(model, trunk, rest, X)

@@ -1,0 +1,39 @@
+"""The weights of one draw: where prediction meets the mechanism of random weights."""
+
+from keras import ops
+
+from bayesian_layers.layers.outputs.output_layer import OutputLayer
+from bayesian_layers.layers.receiving import ReceivesRandomVariables
+from bayesian_layers.layers.weights.composite import Composite
+from bayesian_layers.random_weights import RandomWeights
+from bayesian_layers.random_weights.held import hold
+from bayesian_layers.random_weights.kl import random_weights
+from bayesian_layers.seeds import Replay
+
+# The layers whose results differ from draw to draw.
+RANDOM_LAYERS = (RandomWeights, Composite, OutputLayer, ReceivesRandomVariables)
+
+
+def draw_weights(model, seeds, dtype):
+    """Draws the random weights of a model.
+
+    Args:
+        model: A built model.
+        seeds: Integers, a tensor `[weights]`: one for each weight, by its position in
+            the model.
+        dtype: The dtype of the states of seed generators.
+
+    Returns:
+        A dictionary from weights to values.
+    """
+
+    def change(site, position):
+        return {"seed": Replay(seed_state(seeds[position], dtype))}
+
+    with hold(model, change):
+        return {weight: weight.draw() for weight in random_weights(model)}
+
+
+def seed_state(seed, dtype):
+    """Returns the state of a seed generator, from one integer."""
+    return ops.cast(ops.stack([seed, ops.zeros_like(seed)]), dtype)
