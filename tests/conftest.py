@@ -9,6 +9,10 @@ if os.environ.get("KERAS_BACKEND", "jax") == "jax":
         "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1",
     )
 
+# Some machines advertise AMX without granting it: oneDNN then dies of an illegal
+# instruction in products of bfloat16.
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
+
 import bayesian_layers  # noqa: E402, F401, I001  Selects the backend before Keras does.
 import hypothesis  # noqa: E402
 

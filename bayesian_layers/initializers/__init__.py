@@ -21,10 +21,11 @@ from bayesian_layers.initializers.normal import (
     TrainableNormalFixedStddev,
     TrainableNormalSharedStddev,
 )
-from bayesian_layers.initializers.posterior import Posterior
+from bayesian_layers.initializers.posterior import NaturalConstant, Posterior
 from bayesian_layers.registry import by_name
 
 __all__ = [
+    "NaturalConstant",
     "Posterior",
     "as_posterior",
     "ScaledIdentity",
@@ -44,6 +45,10 @@ __all__ = [
 
 get = by_name(
     "initializer",
-    [globals()[name] for name in __all__ if name[0].isupper() and name != "Posterior"],
+    [
+        globals()[name]
+        for name in __all__
+        if name[0].isupper() and name not in ("NaturalConstant", "Posterior")
+    ],
     keras.initializers.get,
 )

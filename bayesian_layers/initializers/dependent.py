@@ -11,7 +11,11 @@ from bayesian_layers.distributions import (
     Radial,
     Reshaped,
 )
-from bayesian_layers.initializers.normal import UNTRANSFORMED_SCALE, TrainableNormal
+from bayesian_layers.initializers.normal import (
+    SCALE,
+    UNTRANSFORMED_SCALE,
+    TrainableNormal,
+)
 from bayesian_layers.initializers.posterior import Posterior, register
 from bayesian_layers.parameterizations import Softplus
 
@@ -111,9 +115,10 @@ class TrainableLowRankNormal(Posterior):
 
     arguments = {"mean": "loc", "stddev": "scale", "factor": "factor"}
     defaults = {
-        "stddev": keras.initializers.Constant(UNTRANSFORMED_SCALE),
+        "stddev": SCALE,
         "factor": keras.initializers.RandomNormal(stddev=0.01),
     }
+    positive = ("stddev",)
 
     def __init__(
         self,

@@ -4,6 +4,7 @@ import contextlib
 import contextvars
 import functools
 
+import keras
 from keras import ops
 
 from bayesian_layers import backend
@@ -77,6 +78,13 @@ def as_posterior(initializer, shape, dtype):
     value = make()
     if not isinstance(value, Distribution):
         return None
+    if any(isinstance(x, keras.Variable) for x in _tensors(value).values()):
+        raise ValueError(
+            "An initializer that returns a distribution over Keras variables would "
+            "take their values once, and neither follow nor train them. Write a "
+            "subclass of `bl.initializers.Posterior`, whose parameters are trained, or "
+            f"give numbers. Received: {value}"
+        )
     if value.shape() != tuple(shape):
         raise ValueError(
             f"An initializer of a weight of shape {tuple(shape)} should return a "

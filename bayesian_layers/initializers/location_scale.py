@@ -1,6 +1,5 @@
 """Posteriors of other families with independent elements."""
 
-import keras
 from keras import ops
 
 from bayesian_layers.distributions import (
@@ -11,7 +10,7 @@ from bayesian_layers.distributions import (
     Normal,
 )
 from bayesian_layers.initializers.normal import (
-    UNTRANSFORMED_SCALE,
+    SCALE,
     TrainableNormal,
 )
 from bayesian_layers.initializers.posterior import Posterior, register
@@ -21,7 +20,8 @@ class LocationScalePosterior(Posterior):
     """Base of the posteriors with a location and a scale for each element."""
 
     arguments = {"loc": "loc", "scale": "scale"}
-    defaults = {"scale": keras.initializers.Constant(UNTRANSFORMED_SCALE)}
+    defaults = {"scale": SCALE}
+    positive = ("scale",)
     family = None
 
     def __init__(

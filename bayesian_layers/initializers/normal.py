@@ -1,14 +1,20 @@
 """Normal posteriors with independent elements."""
 
-import keras
+import math
+
 from keras import ops
 
 from bayesian_layers.distributions import Normal
-from bayesian_layers.initializers.posterior import Posterior, register
+from bayesian_layers.initializers.posterior import (
+    NaturalConstant,
+    Posterior,
+    register,
+)
 
 # softplus(-3) = 0.0486: small beside the weights of a layer with up to some hundred
 # inputs, so that a network starts out close to the deterministic one.
 UNTRANSFORMED_SCALE = -3.0
+SCALE = NaturalConstant(math.log1p(math.exp(UNTRANSFORMED_SCALE)))
 
 
 @register
@@ -24,8 +30,9 @@ class TrainableNormal(Posterior):
         mean_initializer: Initializer of the mean; a `Posterior` makes the mean itself
             random. Defaults to the Keras default of the argument that this is given
             for (`"glorot_uniform"` for kernels).
-        stddev_initializer: Initializer of the untransformed standard deviation.
-            Defaults to the constant -3.
+        stddev_initializer: Initializer of the untransformed standard deviation; in
+            natural units `bl.initializers.NaturalConstant(0.1)`, say. Defaults to what
+            is 0.0486 in natural units, -3 for softplus.
         mean_regularizer: Penalty on the mean.
         stddev_regularizer: Penalty on the untransformed standard deviation.
         mean_constraint: Parameterization of the mean. Defaults to none.
@@ -42,7 +49,8 @@ class TrainableNormal(Posterior):
     """
 
     arguments = {"mean": "loc", "stddev": "scale"}
-    defaults = {"stddev": keras.initializers.Constant(UNTRANSFORMED_SCALE)}
+    defaults = {"stddev": SCALE}
+    positive = ("stddev",)
 
     def __init__(
         self,

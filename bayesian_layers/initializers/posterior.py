@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import inspect
+import numbers
 from collections.abc import Callable
 
 import keras
@@ -10,6 +11,44 @@ import keras
 from bayesian_layers import parameterizations
 
 register = keras.saving.register_keras_serializable("bayesian_layers.initializers")
+
+
+@register
+class NaturalConstant(keras.initializers.Initializer):
+    """Starts a parameter of a posterior at a number, in natural units.
+
+    Parameters such as standard deviations are stored untransformed; this stores what
+    the parameterization of the parameter maps to `value`.
+
+    Args:
+        value: The number.
+
+    Example:
+    >>> posterior = bl.initializers.TrainableNormal(
+    ...     stddev_initializer=bl.initializers.NaturalConstant(0.1)
+    ... )
+    >>> layer = bl.layers.DenseFlipout(2, kernel_initializer=posterior)
+    >>> layer.build((None, 3))
+    >>> round(float(layer.random_weights["kernel"].posterior.scale[0, 0]), 4)
+    0.1
+    """
+
+    def __init__(self, value):
+        self.value = value
+
+    def untransformed(self, constraint):
+        """Returns the initializer of the stored number."""
+        return keras.initializers.Constant(
+            parameterizations.untransformed(constraint, self.value)
+        )
+
+    def __call__(self, shape, dtype=None):
+        """Returns the number itself, for a parameter that is not transformed."""
+        return keras.ops.full(shape, self.value, dtype=dtype)
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        return {"value": self.value}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,12 +75,14 @@ class Posterior(keras.initializers.Initializer):
 
     A subclass states `arguments`, from the prefix of its constructor's arguments to
     the name of the distribution's parameter, the location first; `defaults`, by that
-    prefix, the initializers that are not the layer's; `shapes(shape)`, if a parameter
+    prefix, the initializers that are not the layer's; `positive`, the prefixes of what
+    has to be positive, and so needs a parameterization; `shapes(shape)`, if a parameter
     has another shape than the weight; and `distribution(**parameters)`.
     """
 
     arguments = {}
     defaults = {}
+    positive = ()
     trainable = True
 
     def __init__(self, **arguments):
@@ -50,12 +91,32 @@ class Posterior(keras.initializers.Initializer):
         self._parameters = {}
         self.layer_default = None
         for prefix, name in self.arguments.items():
-            self._parameters[name] = Parameter(
-                initializers.get(arguments.pop(f"{prefix}_initializer", None)),
+            initializer = arguments.pop(f"{prefix}_initializer", None)
+            self._check_number(f"{prefix}_initializer", initializer)
+            parameter = Parameter(
+                initializers.get(initializer),
                 regularizers.get(arguments.pop(f"{prefix}_regularizer", None)),
                 parameterizations.get(arguments.pop(f"{prefix}_constraint", None)),
             )
+            if prefix in self.positive and parameter.constraint is None:
+                raise ValueError(
+                    f"`{prefix}` has to be positive, whatever the number that is "
+                    f'trained: it needs a parameterization, such as "softplus". '
+                    f"Received: {prefix}_constraint=None"
+                )
+            self._parameters[name] = parameter
         self._settings = arguments
+
+    @staticmethod
+    def _check_number(name, initializer):
+        if isinstance(initializer, numbers.Number):
+            raise ValueError(
+                f"`{name}` initializes the untransformed number. To start at "
+                f"{initializer} in natural units give "
+                f"`bl.initializers.NaturalConstant({initializer})`; for a number that "
+                f"is not transformed `keras.initializers.Constant({initializer})`. "
+                f"Received: {name}={initializer}"
+            )
 
     @property
     def location(self):
@@ -87,7 +148,7 @@ class Posterior(keras.initializers.Initializer):
         return {
             name: dataclasses.replace(
                 parameter,
-                initializer=_filled(parameter.initializer, defaults.get(name)),
+                initializer=_filled(parameter, defaults.get(name)),
             )
             for name, parameter in self._parameters.items()
         }
@@ -122,12 +183,18 @@ class Posterior(keras.initializers.Initializer):
         return cls(**config)
 
 
-def _filled(initializer, default):
+def _filled(parameter, default):
     """An initializer, the default in its place, or a posterior that starts there."""
+    initializer = parameter.initializer
+    if isinstance(default, NaturalConstant):
+        if initializer is None or isinstance(initializer, Posterior):
+            default = default.untransformed(parameter.constraint)
     if isinstance(initializer, Posterior):
         return initializer.with_default(default)
     if initializer is None:
         initializer = keras.initializers.get(default)
+    if isinstance(initializer, NaturalConstant):
+        return initializer.untransformed(parameter.constraint)
     return _fresh(initializer)
 
 

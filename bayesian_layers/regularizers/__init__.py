@@ -40,11 +40,7 @@ __all__ = [
 
 _by_name = by_name(
     "regularizer",
-    [
-        globals()[name]
-        for name in __all__
-        if name[0].isupper() and name != "KLDivergence"
-    ],
+    [globals()[name] for name in __all__ if name[0].isupper()],
     keras.regularizers.get,
 )
 

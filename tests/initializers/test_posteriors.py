@@ -73,7 +73,7 @@ def test_its_variables_are_weights_of_the_layer(name):
     shapes = {weight.name: tuple(weight.shape) for weight in layer.trainable_weights}
     assert shapes == {**row.variables, "bias": (2,)}
     assert list(shapes) == [*row.variables, "bias"]
-    assert [weight.name for weight in layer.non_trainable_weights] == ["kl_scale"]
+    assert layer.non_trainable_weights == []
     for weight in layer.weights:
         if weight.name in row.default:
             np.testing.assert_array_equal(array(weight), row.default[weight.name])
@@ -206,7 +206,7 @@ def test_a_constraint_on_the_location_is_read_through(name):
     posterior = ROWS[name].make(**{_argument(name, "constraint"): "exp"})
     layer = dense(kernel_initializer=posterior)
     weight = layer.random_weights["kernel"]
-    read = array(weight.readers[weight.posterior.location]())
+    read = array(weight._value(weight.initializer.location))
     np.testing.assert_allclose(read, np.exp(array(layer.kernel)), rtol=1e-6)
 
 

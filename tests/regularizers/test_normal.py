@@ -140,5 +140,5 @@ def test_the_divergence_of_dependent_weights_is_that_of_the_matrices(name, tied)
         + 6 * np.log(variance)
         - np.linalg.slogdet(covariance)[1]
     )
-    value = penalty(bl.RandomVariable(kernel.distribution))
+    value = penalty(bl.RandomVariable(kernel.posterior))
     np.testing.assert_allclose(array(value), expected, rtol=1e-4)

@@ -124,7 +124,17 @@ def _resolve(cls, bound, parameters):
     given = set(bound.arguments)
     bound.apply_defaults()
     arguments = dict(bound.arguments)
-    arguments.update(arguments.pop("kwargs", {}))
+    others = arguments.pop("kwargs", {})
+    if foreign := [name for name in others if name.endswith("_fn")]:
+        raise TypeError(
+            f"{cls.__name__} has no arguments {foreign}, which are those of "
+            "`tfp.layers`. A posterior is an initializer here and a prior a "
+            "regularizer: "
+            "`kernel_initializer=bl.initializers.TrainableNormal()`, "
+            "`kernel_regularizer=bl.regularizers.NormalKLDivergence(stddev=1.0)`; the "
+            "KL is scaled by `bl.scale_kl(model, dataset_size=N)`."
+        )
+    arguments.update(others)
     for name, value in arguments.items():
         if name.endswith("_initializer"):
             value = initializers.get(value)
