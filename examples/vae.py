@@ -27,7 +27,6 @@ import keras
 import numpy as np
 from keras import ops
 
-
 PHOTO_SIZE = 32
 
 
