@@ -13,7 +13,8 @@ the evidence bound, the ELBO.
 MNIST is fetched, or read from `--data_dir` with `mnist.npz`; the last line reaches an
 ELBO of -94 nats on its test images. The photographs, 32x32 parts of them with an 8x8
 code, take some three minutes on one core; with `PHOTO_SIZE = 256` images and 32x32 code
-have the sizes of the paper, for which you want a GPU.
+have the sizes of the paper, for which you want a GPU. Samples of photographs are
+textures: the prior of the code does not know what lies beside what.
 """
 
 import argparse
