@@ -26,7 +26,10 @@ def test_every_example_is_here():
 
 
 # The other branches of examples that have several.
-BRANCHES = [("vae", {**SMALL["vae"], "network": "dense"})]
+BRANCHES = [
+    ("vae", {**SMALL["vae"], "network": "dense"}),
+    ("vae", {**SMALL["vae"], "images": "photos"}),
+]
 
 
 @pytest.mark.parametrize(("name", "arguments"), [*SMALL.items(), *BRANCHES])
