@@ -18,7 +18,10 @@ status=0; for backend in $(BACKENDS); do \
 done; exit $$status
 endef
 
+# TensorFlow, which Keras imports on every backend if it is there: quiet, and without
+# oneDNN, which dies on machines that advertise AMX without granting it.
 export TF_CPP_MIN_LOG_LEVEL := 2
+export TF_ENABLE_ONEDNN_OPTS := 0
 
 .DELETE_ON_ERROR:
 .PHONY: help demo test $(BACKENDS:%=test-%) test-slow lint format benchmark clean

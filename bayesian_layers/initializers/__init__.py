@@ -18,13 +18,19 @@ from bayesian_layers.initializers.location_scale import (
 )
 from bayesian_layers.initializers.normal import (
     TrainableNormal,
+    TrainableNormalFanIn,
     TrainableNormalFixedStddev,
     TrainableNormalSharedStddev,
 )
-from bayesian_layers.initializers.posterior import NaturalConstant, Posterior
+from bayesian_layers.initializers.posterior import (
+    FanInConstant,
+    NaturalConstant,
+    Posterior,
+)
 from bayesian_layers.registry import by_name
 
 __all__ = [
+    "FanInConstant",
     "NaturalConstant",
     "Posterior",
     "as_posterior",
@@ -37,18 +43,21 @@ __all__ = [
     "TrainableLowRankNormal",
     "TrainableMultivariateNormal",
     "TrainableNormal",
+    "TrainableNormalFanIn",
     "TrainableNormalFixedStddev",
     "TrainableNormalSharedStddev",
     "TrainableRadial",
     "get",
 ]
 
+_NOT_BY_NAME = ("FanInConstant", "NaturalConstant", "Posterior")
+
 get = by_name(
     "initializer",
     [
         globals()[name]
         for name in __all__
-        if name[0].isupper() and name not in ("NaturalConstant", "Posterior")
+        if name[0].isupper() and name not in _NOT_BY_NAME
     ],
     keras.initializers.get,
 )

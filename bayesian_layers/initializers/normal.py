@@ -6,6 +6,7 @@ from keras import ops
 
 from bayesian_layers.distributions import Normal
 from bayesian_layers.initializers.posterior import (
+    FanInConstant,
     NaturalConstant,
     Posterior,
     register,
@@ -73,6 +74,20 @@ class TrainableNormal(Posterior):
     def distribution(self, loc, scale):
         """Returns the normal distributions."""
         return Normal.rebuild({"loc": loc, "scale": scale})
+
+
+@register
+class TrainableNormalFanIn(TrainableNormal):
+    """Independent normal distributions that start narrow where a kernel is large.
+
+    By name: `"trainable_normal_fan_in"`, the default of our layers. Arguments as in
+    `TrainableNormal`; the standard deviation starts at 0.0486 / sqrt(fan_in). The noise
+    that it adds to the sum over a layer's inputs is then a twentieth of the signal,
+    whatever the number of inputs; with a constant it is above the signal at some
+    hundred of them.
+    """
+
+    defaults = {"stddev": FanInConstant(SCALE.value)}
 
 
 @register

@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import inspect
+import math
 import numbers
 from collections.abc import Callable
 
@@ -36,19 +37,44 @@ class NaturalConstant(keras.initializers.Initializer):
     def __init__(self, value):
         self.value = value
 
+    def at(self, shape):
+        """Returns the number for a parameter of this shape."""
+        return self.value
+
     def untransformed(self, constraint):
-        """Returns the initializer of the stored number."""
-        return keras.initializers.Constant(
-            parameterizations.untransformed(constraint, self.value)
-        )
+        """Returns the initializer of the stored number, a function of the shape."""
+
+        def initialize(shape, dtype=None):
+            value = parameterizations.untransformed(constraint, self.at(shape))
+            return keras.ops.full(shape, value, dtype=dtype)
+
+        return initialize
 
     def __call__(self, shape, dtype=None):
         """Returns the number itself, for a parameter that is not transformed."""
-        return keras.ops.full(shape, self.value, dtype=dtype)
+        return keras.ops.full(shape, self.at(shape), dtype=dtype)
 
     def get_config(self):
         """Returns the constructor's arguments."""
         return {"value": self.value}
+
+
+@register
+class FanInConstant(NaturalConstant):
+    """Starts a parameter of a kernel at `value / sqrt(fan_in)`, in natural units.
+
+    The fan-in is the number of inputs that one output of the kernel sums over, as in
+    `keras.initializers.VarianceScaling`. A parameter of a vector starts at `value`.
+
+    Args:
+        value: The number for a fan-in of one.
+    """
+
+    def at(self, shape):
+        """Returns the number for a parameter of this shape."""
+        if len(shape) < 2:
+            return self.value
+        return self.value / math.sqrt(max(1, math.prod(shape[:-1])))
 
 
 @dataclasses.dataclass(frozen=True)

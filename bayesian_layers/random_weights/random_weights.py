@@ -55,7 +55,7 @@ class RandomWeights:
     (['factor'], 1)
     """
 
-    default_initializer = "trainable_normal"
+    default_initializer = "trainable_normal_fan_in"
     default_regularizer = "normal_kl_divergence"
     known_weights = ("bias",)
     is_estimator = False

@@ -208,3 +208,6 @@ class EmbeddingReparameterization(Reparameterization, keras.layers.Embedding):
     >>> ops.shape(layer(np.array([[1, 2, 3]])))
     (1, 3, 4)
     """
+
+    # The first axis of its table counts indices, over which nothing is summed.
+    default_initializer = "trainable_normal"
