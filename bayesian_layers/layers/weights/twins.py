@@ -62,7 +62,7 @@ def twin(cls):
     def __init__(self, *args, **kwargs):
         bound = signature.bind(*args, **kwargs)
         arguments = _resolve(cls, bound, parameters)
-        super(cls, self).__init__(**cls.standardize_arguments(arguments))
+        super(cls, self).__init__(**cls._standardize_arguments(arguments))
 
     cls.__init__ = __init__
     cls.__signature__ = signature
@@ -81,7 +81,7 @@ class Twin:
     keras_counterpart = None
 
     @classmethod
-    def standardize_arguments(cls, arguments):
+    def _standardize_arguments(cls, arguments):
         """Returns the arguments of the constructor, refusing those that cannot be."""
         return arguments
 
