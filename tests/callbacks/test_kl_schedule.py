@@ -275,7 +275,7 @@ def test_the_scale_can_be_read_in_every_callback():
 
     class Read(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
-            scales.append(self.model.layers[0].kl_scale)
+            scales.append(scale_of(self.model))
 
     model = make_model()
     schedule = bl.callbacks.KLSchedule(dataset_size=10, warmup_epochs=0)
