@@ -37,30 +37,33 @@ def get(identifier):
     return _get(identifier)
 
 
-def untransformed(parameterization, value):
+def untransformed(parameterization, value, dtype="float32"):
     """Returns the number to store for a parameter that is to start at `value`.
 
     Args:
         parameterization: What the stored number is read through, or `None`.
         value: A Python number, in natural units.
+        dtype: The dtype of the stored number.
 
     Returns:
-        A Python float x with `parameterization(x) == value`, but for rounding.
+        A scalar tensor x with `parameterization(x) == value`, but for rounding. Layers
+        may be built while a function is traced: there is no Python number then.
 
     Raises:
         ValueError: If the parameterization has no `reverse`.
 
     Example:
     >>> softplus = bl.parameterizations.get("softplus")
-    >>> round(bl.parameterizations.untransformed(softplus, 0.048587), 3)
+    >>> round(float(bl.parameterizations.untransformed(softplus, 0.048587)), 3)
     -3.0
     """
+    value = ops.convert_to_tensor(value, dtype)
     if parameterization is None:
-        return float(value)
+        return value
     if not hasattr(parameterization, "reverse"):
         raise ValueError(
             "A parameterization without `reverse` does not say what to store for a "
             "wanted value: give the untransformed number, or use one of "
             f"`bl.distributions.transforms`. Received: {parameterization!r}"
         )
-    return float(parameterization.reverse(ops.convert_to_tensor(value, "float32")))
+    return parameterization.reverse(value)

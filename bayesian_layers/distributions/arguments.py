@@ -7,7 +7,12 @@ from keras import ops
 
 def common_dtype(values):
     """The dtype of a computation with these values: floating, float32 or better."""
+    values = [v.value if isinstance(v, keras.Variable) else v for v in values]
     dtypes = [value.dtype for value in values if hasattr(value, "dtype")]
+    if any(ops.is_tensor(v) and "float64" in str(v.dtype) for v in values):
+        # Keras' rules make float32 of it on JAX and PyTorch, as is right for arrays of
+        # NumPy, which are float64 unasked. A tensor of float64 was asked for.
+        return "float64"
     dtype = (
         keras.backend.result_type(*dtypes, float) if dtypes else keras.config.floatx()
     )

@@ -45,8 +45,9 @@ class NaturalConstant(keras.initializers.Initializer):
         """Returns the initializer of the stored number, a function of the shape."""
 
         def initialize(shape, dtype=None):
-            value = parameterizations.untransformed(constraint, self.at(shape))
-            return keras.ops.full(shape, value, dtype=dtype)
+            dtype = keras.backend.standardize_dtype(dtype)
+            value = parameterizations.untransformed(constraint, self.at(shape), dtype)
+            return value * keras.ops.ones(shape, dtype=dtype)
 
         return initialize
 

@@ -26,6 +26,7 @@ def model_of(*layers):
 
 
 def dense(units=3, **kwargs):
+    kwargs = {"kernel_initializer": "trainable_normal", **kwargs}
     return bl.layers.DenseReparameterization(units, **kwargs)
 
 

@@ -179,7 +179,9 @@ def zero_mean():
 def test_lora_is_part_of_the_mean_and_of_the_divergence():
     for name in ("DenseReparameterization", "DenseFlipout", "Conv1DFlipout"):
         arguments = {"kernel_size": 2} if name.startswith("Conv") else {}
-        layer = getattr(bl.layers, name)(2, **arguments)
+        layer = getattr(bl.layers, name)(
+            2, kernel_initializer="trainable_normal", **arguments
+        )
         shape = (4, 5, 3) if arguments else (4, 3)
         layer.build((None, *shape[1:]))
         layer.enable_lora(1)

@@ -80,13 +80,3 @@ def test_outputs_have_the_mean_and_covariance_of_the_closed_form(name):
     assert np.all(
         6.0 * np.diag(standard_error)[diagonal] < 0.45 * np.diag(expected)[diagonal]
     )
-
-
-def test_flipout_draws_signs_of_one_and_shares_them_over_space():
-    layer = make("Conv2DFlipout")
-    x = ROWS["Conv2DFlipout"].inputs(batch=64)
-    signs = array(layer._signs(x, {0, 3}))
-    assert signs.shape == (64, 1, 1, 2)
-    assert set(np.unique(signs)) == {-1.0, 1.0}
-    # 128 fair signs: a sum beyond 64 has a probability below 1e-7.
-    assert abs(signs.sum()) < 64

@@ -200,7 +200,10 @@ def test_outputs_have_the_mean_and_covariance_of_the_closed_form(estimator, rand
     # recurrent_kernel. With one of the two random, it is linear in that one.
     known = {
         "kernel": {"recurrent_initializer": "zeros", "recurrent_regularizer": None},
-        "recurrent_kernel": {"kernel_initializer": "glorot_uniform"},
+        "recurrent_kernel": {
+            "kernel_initializer": "glorot_uniform",
+            "kernel_regularizer": None,
+        },
     }[random]
     layer = getattr(bl.layers, f"SimpleRNN{estimator}")(
         UNITS, activation=None, use_bias=False, seed=11, **known
