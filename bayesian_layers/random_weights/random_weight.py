@@ -35,7 +35,7 @@ class RandomWeight:
     >>> weight = layer.random_weights["kernel"]
     >>> type(weight.posterior).__name__, type(weight.prior).__name__
     ('Normal', 'Normal')
-    >>> round(float(weight.posterior.stddev()[0, 0]), 4)
+    >>> round(float(ops.convert_to_numpy(weight.posterior.stddev())[0, 0]), 4)
     0.0162
     >>> bool(weight.kl() > 6 * 2.52)
     True

@@ -189,8 +189,8 @@ def _completed(cls, counterpart):
         if entry
     )
     section = (
-        f"Args, as in `keras.layers.{counterpart.__name__}` but for what is said of "
-        f"distributions:\n{section}\n\n"
+        f"Arguments as in `keras.layers.{counterpart.__name__}`, but for what is said "
+        f"of distributions.\n\nArgs:\n{section}\n\n"
     )
     before, example, after = text.partition("Example:\n")
     return f"{before}{section}{example}{after}"
