@@ -243,3 +243,335 @@ def test_batches_are_the_inputs_of_all_kinds_of_data():
             f"The data adapter of Keras does not give the inputs of: {kind}."
         )
         np.testing.assert_array_equal(np.concatenate(batches), X)
+
+
+# Weights and losses of a layer itself.
+
+
+def dense(cls=keras.layers.Dense, units=2, **kwargs):
+    layer = cls(units, **kwargs)
+    layer.build((None, 3))
+    return layer
+
+
+def test_own_variables_are_those_of_the_layer_trained_ones_first():
+    class Both(keras.Layer):
+        def build(self, input_shape):
+            self.still = self.add_weight((), trainable=False)
+            self.inner = dense()
+            self.moved = self.add_weight(())
+
+    layer = Both()
+    layer.build((None, 3))
+    found = keras_contact.own_variables(layer)
+    assert [v is w for v, w in zip(found, [layer.moved, layer.still], strict=True)] == [
+        True,
+        True,
+    ], (
+        "`Layer._trainable_variables + Layer._non_trainable_variables` are not the "
+        "variables of a layer itself in the order of Keras' files: what was saved "
+        "would be loaded into other weights."
+    )
+
+
+def test_own_losses_are_asked_for_once_by_layer():
+    class Loss(keras.layers.Dense):
+        def _get_own_losses(self):
+            return [*keras_contact.own_losses(self, Loss), ops.ones(())]
+
+        def call(self, inputs):
+            self.add_loss(ops.convert_to_tensor(2.0))
+            return super().call(inputs)
+
+    layer = Loss(2)
+    model = keras.Sequential([keras.Input((3,)), layer, keras.layers.Dense(1)])
+    model(X)
+    message = (
+        "`Layer.losses` does not ask each layer once for `Layer._get_own_losses`: "
+        "divergences would be missing from `model.losses`, or counted twice."
+    )
+    assert sorted(float(loss) for loss in model.losses) == [1.0, 2.0], message
+    assert [float(x) for x in keras_contact.own_losses(layer, Loss)] == [2.0], message
+    _, _, losses = model.stateless_call(
+        [v.value for v in model.trainable_variables],
+        [v.value for v in model.non_trainable_variables],
+        X,
+        return_losses=True,
+    )
+    assert sorted(float(loss) for loss in losses) == [1.0, 2.0], message
+
+
+def test_quantized_policies_are_known():
+    for policy, expected in [
+        ("float32", False),
+        ("mixed_bfloat16", False),
+        ("int8_from_float32", True),
+        ("float8_from_mixed_bfloat16", True),
+    ]:
+        layer = keras.layers.Dense(2, dtype=policy)
+        assert keras_contact.is_quantized(layer) == expected, (
+            f"`dtype_policy.quantization_mode` does not tell that {policy!r} is a "
+            "quantized policy or not: a Bayesian layer would be silently "
+            "deterministic."
+        )
+
+
+@pytest.mark.parametrize("cls", [keras.layers.Dense, keras.layers.Embedding])
+def test_lora_is_seen_and_read(cls):
+    layer = cls(3, 2) if cls is keras.layers.Embedding else cls(2)
+    layer.build((None, 3))
+    attribute = "_embeddings" if cls is keras.layers.Embedding else "_kernel"
+    assert not keras_contact.has_lora(layer)
+    assert keras_contact.lora_variables(layer) == []
+    layer.enable_lora(1)
+    matrices = keras_contact.lora_variables(layer)
+    message = (
+        "LoRA is not where it was in Keras (`lora_enabled`, weights called `lora_...`, "
+        f"the sum behind the property without the underscore of `{attribute}`): the "
+        "mean of a posterior would lack it."
+    )
+    assert keras_contact.has_lora(layer), message
+    assert [tuple(matrix.shape) for matrix in matrices] == [(3, 1), (1, 2)], message
+    for matrix in matrices:
+        matrix.assign(ops.ones(matrix.shape))
+    plain = ops.convert_to_numpy(getattr(layer, attribute))
+    found = keras_contact.read_with_lora(layer, attribute)
+    # Of rank 1, with the default factor alpha / rank = 1.
+    np.testing.assert_allclose(
+        ops.convert_to_numpy(found), plain + 1.0, rtol=1e-5, err_msg=message
+    )
+
+
+def test_lora_is_off_where_its_switch_is():
+    layer = dense()
+    layer.enable_lora(1)
+    layer.lora_kernel_b.assign(ops.ones((1, 2)))
+    layer.lora_enabled = False
+    np.testing.assert_array_equal(
+        ops.convert_to_numpy(layer.kernel),
+        ops.convert_to_numpy(layer._kernel),
+        err_msg="`lora_enabled = False` does not leave LoRA out of the kernel: draws "
+        "would have it twice.",
+    )
+
+
+# Files.
+
+
+def test_classes_are_filed_under_other_names_within_the_block_only(tmp_path):
+    class Other(keras.layers.Dense):
+        pass
+
+    def model_of(*classes):
+        return keras.Sequential([keras.Input((3,)), *[cls(3) for cls in classes]])
+
+    saved = model_of(keras.layers.Dense, keras.layers.Dense)
+    saved.save_weights(tmp_path / "m.weights.h5")
+    model = model_of(keras.layers.Dense, Other)
+    with keras_contact.filed_under({Other: "Dense"}):
+        model.load_weights(tmp_path / "m.weights.h5")
+    for old, new in zip(saved.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_array_equal(
+            old,
+            new,
+            err_msg="Weight files do not name layers by `__name__` of their classes: "
+            "deterministic checkpoints would load into other layers.",
+        )
+    with pytest.raises(KeyError), keras_contact.filed_under({Other: "Dense"}):
+        raise KeyError
+    assert Other.__name__ == "Other"
+
+
+# Calls that are under way.
+
+
+class Look(keras.layers.Dense):
+    """Writes down, for each call, what a function says."""
+
+    def __init__(self, units, look, **kwargs):
+        super().__init__(units, **kwargs)
+        vars(self).update(look=look, seen=[])  # Not tracked by Keras.
+
+    def call(self, inputs, training=None):
+        self.seen.append(self.look(self))
+        return super().call(inputs)
+
+
+def test_a_call_of_a_model_has_one_object_that_ends_with_it():
+    look = Look(3, lambda layer: id(keras_contact.model_call()))
+    model = keras.Sequential([keras.Input((3,)), look])
+    twice = keras.Sequential([keras.Input((3,)), model, keras.layers.Dense(3), look])
+    look.seen.clear()
+    twice(X)
+    message = (
+        "There is no one object for the outermost call under way: what a recurrent "
+        "cell draws would not last for the sequence, or outlive it."
+    )
+    assert len(look.seen) == 2, message
+    assert look.seen[0] == look.seen[1] != id(None), message
+    assert keras_contact.model_call() is None, message
+
+
+def test_training_of_a_compiled_model_is_seen():
+    look = Look(1, lambda layer: keras_contact.trained_model())
+    model = keras.Sequential([keras.Input((3,)), look])
+    message = "`fit` is not told from other calls: warnings about training are lost."
+    model(X)
+    assert look.seen[-1] == (None, False), message
+    model.compile("sgd", "mse")
+    look.seen.clear()
+    model(X)
+    assert look.seen == [(model, False)], message
+    look.seen.clear()
+    model(X, training=True)
+    assert look.seen == [(model, True)], message
+    look.seen.clear()
+    model.fit(X, np.ones((4, 1)), verbose=0)
+    assert any(seen[0] is model for seen in look.seen), message
+    if keras.backend.backend() != "jax":
+        assert (model, True) in look.seen, message
+
+
+def test_symbolic_and_stateless_scopes_are_seen():
+    seen = []
+
+    class Scopes(keras.Layer):
+        def call(self, inputs):
+            scopes = keras_contact.in_symbolic_scope, keras_contact.in_stateless_scope
+            seen.append(tuple(scope() for scope in scopes))
+            return 2.0 * inputs
+
+    layer = Scopes()
+    layer(keras.Input((3,)))
+    assert seen[-1][0], "A symbolic call does not run in a `SymbolicScope`."
+    layer(X)
+    assert seen[-1] == (False, False)
+    layer.stateless_call([], [], X)
+    assert seen[-1] == (False, True), "`stateless_call` has no `StatelessScope`."
+
+
+def test_a_loss_of_its_own_is_seen():
+    class Loss(keras.Model):
+        def compute_loss(self, *args, **kwargs):
+            return super().compute_loss(*args, **kwargs)
+
+    class Step(keras.Sequential):
+        def train_step(self, *args):
+            return super().train_step(*args)
+
+    for model, expected in [
+        (keras.Sequential(), False),
+        (keras.Model(), False),
+        (Loss(), True),
+        (Step(), True),
+    ]:
+        assert keras_contact.has_own_loss(model) == expected, (
+            "A model that overrides `compute_loss` or `train_step` is not told from "
+            "others: it would be warned without reason, or not at all."
+        )
+
+
+class User(keras.Model):
+    """A model of a user, with layers in an attribute and in a list."""
+
+    def __init__(self, look):
+        super().__init__(name="user")
+        self.first = Look(3, look, name="a")
+        self.others = [Look(3, look, name="b"), Look(3, look, name="c")]
+
+    def call(self, inputs):
+        for layer in (self.first, *self.others):
+            inputs = layer(inputs)
+        return inputs
+
+
+def test_paths_of_calls_are_names_and_of_users_models_attributes():
+    look = keras_contact.called_path
+    message = "The layers whose calls are under way are not found: draws have no names."
+    inner = Look(3, look, name="inner")
+    model = keras.Sequential(
+        [keras.Input((3,)), keras.Sequential([inner], name="middle")], name="outer"
+    )
+    model(X)
+    assert inner.seen[-1] == "outer/middle/inner", message
+    assert keras_contact.called_path(inner) == "inner", message
+    user = User(look)
+    user(X)
+    found = [layer.seen[-1] for layer in (user.first, *user.others)]
+    assert found == ["user/first", "user/others_0", "user/others_1"], message
+
+
+def test_the_loop_of_time_distributed_is_seen():
+    look = Look(2, lambda layer: keras_contact.in_time_distributed())
+    look.build((None, 3))
+    keras.layers.TimeDistributed(look)(np.ones((2, 4, 3), "float32"))
+    assert look.seen and all(look.seen), (
+        "`TimeDistributed` is not seen among the calls under way: each step would have "
+        "weights of its own."
+    )
+    look(X)
+    assert not look.seen[-1]
+
+
+def test_the_backward_direction_is_seen():
+    seen = set()
+
+    @keras.saving.register_keras_serializable("tests")
+    class Directed(keras.layers.SimpleRNN):
+        def call(self, *args, **kwargs):
+            seen.add((self.name, keras_contact.in_backward_direction()))
+            return super().call(*args, **kwargs)
+
+    both = keras.layers.Bidirectional(Directed(2, name="rnn"))
+    both(np.ones((2, 4, 3), "float32"))
+    assert seen == {("forward_rnn", False), ("backward_rnn", True)}, (
+        "The backward layer of a `Bidirectional` is not told from the forward one: "
+        "both would have the same noise."
+    )
+
+
+# Compiled functions and optimizers.
+
+
+def test_compiled_functions_are_set_aside_and_given_back():
+    value = {"at": 1.0}
+
+    class Read(keras.Layer):
+        def call(self, inputs):
+            return inputs * value["at"]
+
+    model = keras.Sequential([keras.Input((3,)), Read()])
+
+    def predict():
+        return float(model.predict(X, verbose=0)[0, 1])
+
+    message = (
+        "Setting aside `predict_function` does not make Keras trace the model anew: "
+        "weights held in a block would stay held, or not be."
+    )
+    assert predict() == 1.0
+    before = model.predict_function
+    value["at"] = 2.0
+    had = keras_contact.exchange_compiled_functions(model, {})
+    assert predict() == 2.0, message
+    keras_contact.exchange_compiled_functions(model, had)
+    assert model.predict_function is before, message
+    assert "predict_step" not in vars(model), message
+    value["at"] = 1.0
+    assert predict() == 1.0, message
+    assert keras_contact.exchange_compiled_functions(keras.layers.Dense(1), {}) == {}
+
+
+def test_weight_decay_is_seen_by_variable():
+    layer = dense()
+    kernel, bias = layer.kernel, layer.bias
+    optimizer = keras.optimizers.AdamW(weight_decay=0.01)
+    message = "`Optimizer._use_weight_decay` does not tell what is decayed."
+    assert keras_contact.is_decayed(optimizer, kernel), message
+    optimizer = keras.optimizers.AdamW(weight_decay=0.01)
+    optimizer.exclude_from_weight_decay(var_names=["bias$"])
+    optimizer.build([kernel, bias])
+    assert keras_contact.is_decayed(optimizer, kernel), message
+    assert not keras_contact.is_decayed(optimizer, bias), message
+    for plain in (keras.optimizers.SGD(), keras.optimizers.AdamW(weight_decay=0.0)):
+        assert not keras_contact.is_decayed(plain, kernel), message

@@ -3,6 +3,7 @@
 import contextlib
 import contextvars
 import functools
+import inspect
 
 import keras
 from keras import ops
@@ -78,12 +79,13 @@ def as_posterior(initializer, shape, dtype):
     value = make()
     if not isinstance(value, Distribution):
         return None
-    if any(isinstance(x, keras.Variable) for x in _tensors(value).values()):
+    used = [*_tensors(value).values(), *keras.tree.flatten(_captured(initializer))]
+    if any(type(x) is keras.Variable for x in used):
         raise ValueError(
             "An initializer that returns a distribution over Keras variables would "
             "take their values once, and neither follow nor train them. Write a "
             "subclass of `bl.initializers.Posterior`, whose parameters are trained, or "
-            f"give numbers. Received: {value}"
+            f"give numbers. Received: {initializer}, which returned {value}"
         )
     if value.shape() != tuple(shape):
         raise ValueError(
@@ -91,6 +93,16 @@ def as_posterior(initializer, shape, dtype):
             f"distribution of that shape. Received: {value}"
         )
     return FixedPosterior(make, value)
+
+
+def _captured(function):
+    """What a callable holds of its surroundings: closures, globals, attributes."""
+    if isinstance(function, functools.partial):
+        return [function.args, function.keywords, _captured(function.func)]
+    if inspect.isfunction(function):
+        found = inspect.getclosurevars(function)
+        return [dict(found.nonlocals), dict(found.globals)]
+    return [dict(vars(function))] if hasattr(function, "__dict__") else []
 
 
 def _called(initializer, shape, dtype):

@@ -197,11 +197,25 @@ class SeparableConv2DReparameterization(
     """
 
 
+class StartsAtWeights:
+    """Takes `weights` last: Keras would build the layer within its constructor."""
+
+    def __init__(self, *, weights=None, **kwargs):
+        super().__init__(**kwargs)
+        if weights is not None:
+            self.build()
+            is_list = isinstance(weights, list) and len(weights) == 1
+            self.set_weights(weights if is_list else [weights])
+
+
 @twin
-class EmbeddingReparameterization(Reparameterization, keras.layers.Embedding):
+class EmbeddingReparameterization(
+    StartsAtWeights, Reparameterization, keras.layers.Embedding
+):
     """`keras.layers.Embedding` with a distribution over its vectors.
 
-    One draw of the table for each call: equal indices have equal vectors.
+    One draw of the table for each call: equal indices have equal vectors. A table that
+    is given by `weights` is the mean.
 
     Example:
     >>> layer = bl.layers.EmbeddingReparameterization(10, 4)
