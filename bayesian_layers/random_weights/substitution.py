@@ -45,5 +45,6 @@ def without_bias_and_activation(layer):
         if "use_bias" in entries:
             values.update(bias=None, use_bias=False)
         else:
-            values["bias"] = keras.ops.zeros_like(entries["bias"])
+            bias = keras.ops.convert_to_tensor(entries["bias"])
+            values["bias"] = keras.ops.zeros_like(bias)
     return values

@@ -163,7 +163,8 @@ def _completed(cls, counterpart):
     entries = {}
     for name in inspect.signature(cls).parameters:
         kind = _random_argument(cls, name)
-        entries[name] = theirs.get(name, _OWN.get(name))
+        undocumented = f"As in `keras.layers.{counterpart.__name__}`."
+        entries[name] = theirs.get(name) or _OWN.get(name) or undocumented
         if kind == "initializer":
             entries[name] = (
                 "The distribution over the weight, a `bl.initializers.Posterior` or "
@@ -186,7 +187,6 @@ def _completed(cls, counterpart):
             subsequent_indent=" " * 8,
         )
         for name, entry in entries.items()
-        if entry
     )
     section = (
         f"Arguments as in `keras.layers.{counterpart.__name__}`, but for what is said "
