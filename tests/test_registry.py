@@ -93,7 +93,8 @@ def test_what_is_unknown_is_an_error_that_shows_it_and_the_known_names(kind, for
 
 @every_get
 def test_it_says_what_it_takes(kind):
-    assert f"{kind}." in GETS[kind].__doc__.splitlines()[0]
+    word = "parameterization" if kind == "constraint" else kind
+    assert f"{word}." in GETS[kind].__doc__.splitlines()[0]
 
 
 def test_what_a_known_config_complains_of_is_not_hidden():
@@ -107,7 +108,7 @@ def test_what_a_known_config_complains_of_is_not_hidden():
 
 
 def test_a_prior_by_name_only_is_an_error_that_asks_for_it():
-    with pytest.raises(TypeError, match="prior"):
+    with pytest.raises(ValueError, match="needs a prior"):
         bl.regularizers.get("kl_divergence")
 
 

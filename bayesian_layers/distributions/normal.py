@@ -2,10 +2,10 @@
 
 import math
 
+import keras
 from keras import ops
 
 from bayesian_layers import backend
-from bayesian_layers.distributions import noise
 from bayesian_layers.distributions.distribution import register
 from bayesian_layers.distributions.functions import HALF_LOG_2_PI
 from bayesian_layers.distributions.location_scale import LocationScale
@@ -29,8 +29,11 @@ class Normal(LocationScale):
     [-0.9189, -1.6121]
     """
 
-    def _standard_sample(self, shape, seed):
-        return noise.normal(shape, self.dtype, seed)
+    def _sample(self, sample_shape, seed):
+        # Not by way of a standard sample: it is what every random weight is drawn by.
+        shape = self._sample_shape(sample_shape)
+        noise = keras.random.normal(shape, dtype=self.dtype, seed=seed)
+        return self.loc + self.scale * noise
 
     def _standard_log_prob(self, z):
         return -0.5 * ops.square(z) - HALF_LOG_2_PI

@@ -30,7 +30,8 @@ class NaturalConstant(keras.initializers.Initializer):
     ... )
     >>> layer = bl.layers.DenseFlipout(2, kernel_initializer=posterior)
     >>> layer.build((None, 3))
-    >>> round(float(layer.random_weights["kernel"].posterior.scale[0, 0]), 4)
+    >>> scale = layer.random_weights["kernel"].posterior.scale
+    >>> round(float(ops.convert_to_numpy(scale)[0, 0]), 4)
     0.1
     """
 

@@ -25,7 +25,7 @@ def moments_of(distribution):
 def no_totals(spec, count):
     """Returns the totals of no draws, for `count` batches with moments of this spec."""
     if "entropy" not in spec:
-        spec = {**spec, "spread": spec["mean"]}
+        spec = {**spec, "squares": spec["mean"]}
     return {
         name: ops.zeros((count, *moment.shape), dtype=moment.dtype)
         for name, moment in spec.items()
@@ -35,16 +35,16 @@ def no_totals(spec, count):
 def add_draw(totals, count, moments):
     """Returns the totals of `count + 1` draws, from those of `count` and one more.
 
-    The mean runs, with the sum of squares around it (`spread`, by Welford); the others
+    The mean runs, with the sum of squares around it (`squares`, by Welford); the others
     are sums.
     """
     mean = totals["mean"]
     count = ops.cast(count, mean.dtype)
     shift = moments["mean"] - mean
     added = {"mean": mean + shift / (count + 1.0)}
-    if "spread" in totals:
+    if "squares" in totals:
         change = ops.square(shift) * (count / (count + 1.0))
-        added["spread"] = totals["spread"] + change
+        added["squares"] = totals["squares"] + change
     for name in moments.keys() - {"mean"}:
         added[name] = totals[name] + moments[name]
     return added
@@ -75,7 +75,7 @@ class Moments:
     @property
     def variance_of_means(self):
         """The variance of the means of the draws."""
-        return self._means["spread"]
+        return self._means["squares"]
 
     @property
     def mean_of_variances(self):

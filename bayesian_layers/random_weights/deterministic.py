@@ -20,6 +20,7 @@ def load_deterministic_weights(model, filepath):
         ValueError: If the file is that of another architecture.
 
     Example:
+    >>> import os, tempfile
     >>> twin = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
     >>> path = os.path.join(tempfile.mkdtemp(), "twin.weights.h5")
     >>> twin.save_weights(path)

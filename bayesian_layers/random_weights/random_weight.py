@@ -35,7 +35,7 @@ class RandomWeight:
     >>> weight = layer.random_weights["kernel"]
     >>> type(weight.posterior).__name__, type(weight.prior).__name__
     ('Normal', 'Normal')
-    >>> round(float(weight.posterior.stddev()[0, 0]), 4)
+    >>> round(float(ops.convert_to_numpy(weight.posterior.stddev())[0, 0]), 4)
     0.0162
     >>> bool(weight.kl() > 6 * 2.52)
     True
@@ -140,12 +140,11 @@ class RandomWeight:
 
     def draw(self, posterior=None, seed=None):
         """Returns a draw, by way of the handlers in force."""
-        return draw(
-            self.posterior if posterior is None else posterior,
-            name=self.path if is_tracing() else None,
-            seed=self.layer.draw_seed_generator if seed is None else seed,
-            source=self,
-        )
+        posterior = self.posterior if posterior is None else posterior
+        seed = self.layer.draw_seed_generator if seed is None else seed
+        if not is_tracing():
+            return draw.__wrapped__(posterior, seed=seed)
+        return draw(posterior, name=self.path, seed=seed, source=self)
 
     def __repr__(self):
         prior = None if self.prior is None else type(self.prior).__name__

@@ -42,8 +42,11 @@ def without_bias_and_activation(layer):
     if entries.get("activation") is not None:
         values["activation"] = keras.activations.linear
     if entries.get("bias") is not None:
-        if "use_bias" in entries:
-            values.update(bias=None, use_bias=False)
+        if layer.keras_counterpart is not None:
+            values["bias"] = None  # All of Keras' layers may be without.
+            if "use_bias" in entries:
+                values["use_bias"] = False
         else:
-            values["bias"] = keras.ops.zeros_like(entries["bias"])
+            bias = keras.ops.convert_to_tensor(entries["bias"])
+            values["bias"] = keras.ops.zeros_like(bias)
     return values

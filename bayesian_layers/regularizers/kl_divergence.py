@@ -82,7 +82,7 @@ class KLDivergence(keras.regularizers.Regularizer):
         prior = as_dtype(prior, weight.distribution.dtype)
         q, p = _elements(weight.distribution), _elements(prior)
         if isinstance(q, Deterministic):
-            return -ops.sum(prior.log_prob(weight))
+            return -ops.sum(prior.log_prob(q.mean()))
         if isinstance(q, Reshaped) and isinstance(p, Normal):
             q, p = q.distribution, _flat_normal(p, q.event_shape)
         kl = closed_form(type(q), type(p))

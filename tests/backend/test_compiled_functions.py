@@ -55,7 +55,7 @@ def test_specs_have_the_shapes_and_classes_of_results():
     spec = backend.output_spec(heads, ops.convert_to_tensor(X))
     assert isinstance(spec["a"], bl.distributions.MixtureSameFamily)
     leaves, _ = backend.flatten(spec["b"])
-    assert [tuple(leaf.shape) for leaf in leaves] == [(3, 2), (), (3, 2)]
+    assert [tuple(leaf.shape) for leaf in leaves] == [(3, 2), (3, 2), (3, 2)]
     assert keras.backend.standardize_dtype(leaves[0].dtype) == "float32"
     # They are kept: no numbers are.
     assert not any(backend.is_concrete(leaf) for leaf in leaves)

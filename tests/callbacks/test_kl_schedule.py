@@ -270,6 +270,19 @@ def test_a_fit_shorter_than_the_warm_up_ends_with_the_final_weight(model):
     assert scales.ended[-1] == 0.0
 
 
+def test_the_scale_can_be_read_in_every_callback():
+    scales = []
+
+    class Read(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            scales.append(scale_of(self.model))
+
+    model = make_model()
+    schedule = bl.callbacks.KLSchedule(dataset_size=10, warmup_epochs=0)
+    fit(model, callbacks=[schedule, Read()], epochs=1)
+    assert set(scales) == {0.1}
+
+
 @pytest.mark.parametrize("first", [True, False])
 def test_early_stopping_leaves_the_final_weight(first):
     # Nothing is learned, and the weights are held: the first epoch stays the best.

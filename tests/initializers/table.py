@@ -73,6 +73,16 @@ ROWS = {
         _location_scale(stats.norm),
         default=STARTS,
     ),
+    "TrainableNormalFanIn": Row(
+        initializers.TrainableNormalFanIn,
+        LOC_SCALE,
+        _location_scale(stats.norm),
+        default={
+            "kernel_scale": np.full(
+                SHAPE, np.log(np.expm1(softplus(-3.0) / np.sqrt(SHAPE[0]))), "float32"
+            )
+        },
+    ),
     "TrainableNormalSharedStddev": Row(
         initializers.TrainableNormalSharedStddev,
         {"kernel": SHAPE, "kernel_scale": ()},

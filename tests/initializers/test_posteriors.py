@@ -76,7 +76,9 @@ def test_its_variables_are_weights_of_the_layer(name):
     assert layer.non_trainable_weights == []
     for weight in layer.weights:
         if weight.name in row.default:
-            np.testing.assert_array_equal(array(weight), row.default[weight.name])
+            np.testing.assert_allclose(
+                array(weight), row.default[weight.name], rtol=1e-6
+            )
 
 
 @every_posterior

@@ -251,9 +251,8 @@ def assert_one_function(model, x, **kwargs):
 
 def test_recurrent_layers_and_attention_are_one_function_each():
     inputs = keras.Input((4, 2))
-    x = bl.layers.LSTMFlipout(3, return_sequences=True, bias_initializer="zeros")(
-        inputs
-    )
+    known_bias = {"bias_initializer": "zeros", "bias_regularizer": None}
+    x = bl.layers.LSTMFlipout(3, return_sequences=True, **known_bias)(inputs)
     x = bl.layers.MultiHeadAttentionReparameterization(2, 2)(x, x)
     model = keras.Model(inputs, bl.layers.GRUReparameterization(2)(x))
     x = np.random.default_rng(3).normal(size=(4, 4, 2)).astype("float32")

@@ -226,13 +226,8 @@ def test_a_function_of_the_random_variable_is_a_penalty():
     assert isinstance(received[0], bl.RandomVariable)
 
 
-def test_a_penalty_of_keras_on_a_random_weight_is_of_a_draw():
-    layer = dense(kernel_regularizer=keras.regularizers.L2(0.1))
-    loc = np.full((3, 2), 2.0, "float32")
-    layer.kernel.assign(loc)
-    # Six weights of 2 +- 0.0486, of which the sum of squares has this deviation.
-    deviation = 0.1 * 2.0 * 2.0 * 0.0486 * np.sqrt(6.0)
-    first, second = (float(array(layer.losses[0])) for _ in range(2))
-    for loss in (first, second):
-        assert abs(loss - 0.1 * 24.0) < 6.0 * deviation
-    assert first != second
+def test_a_penalty_of_keras_on_a_random_weight_is_refused_with_the_prior():
+    with pytest.raises(ValueError, match=r"stddev=\(1 / \(2 \* l \* N\)\) \*\* 0.5"):
+        dense(kernel_regularizer=keras.regularizers.L2(0.1))
+    with pytest.raises(ValueError, match="needs a prior, not a penalty"):
+        dense(kernel_regularizer="l1")

@@ -2,8 +2,8 @@
 
 import keras
 
-from bayesian_layers import distributions
-from bayesian_layers.distributions import noise
+from bayesian_layers import distributions, seeds
+from bayesian_layers.keras_contact import called_path
 from bayesian_layers.layers.receiving import ReceivesRandomVariables
 from bayesian_layers.layers.register import register
 from bayesian_layers.random_variable import RandomVariable
@@ -46,8 +46,7 @@ class Discretize(ReceivesRandomVariables):
         self.supports_masking = True
         self.low, self.high, self.num_bins = low, high, num_bins
         self.seed = seed
-        (spread,) = noise.split(seed, 1)
-        self.seed_generator = keras.random.SeedGenerator(spread)
+        self.seed_generator = seeds.generator(seed)
 
     def call(self, inputs):
         """Returns a random variable."""
@@ -59,7 +58,9 @@ class Discretize(ReceivesRandomVariables):
         distribution = distributions.Quantized(
             inputs.distribution, self.low, self.high, num_bins=self.num_bins
         )
-        return RandomVariable(distribution, name=self.path, seed=self.seed_generator)
+        return RandomVariable(
+            distribution, name=called_path(self), seed=self.seed_generator
+        )
 
     def compute_output_spec(self, inputs):
         """Returns the shape and dtype of the random variable."""

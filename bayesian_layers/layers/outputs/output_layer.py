@@ -3,8 +3,9 @@
 import keras
 from keras import ops
 
-from bayesian_layers import backend
-from bayesian_layers.distributions import Distribution, kl_divergence, noise
+from bayesian_layers import backend, seeds
+from bayesian_layers.distributions import Distribution, kl_divergence
+from bayesian_layers.keras_contact import called_path
 from bayesian_layers.random_variable import RandomVariable
 
 
@@ -13,7 +14,7 @@ class OutputLayer(keras.Layer):
 
     A subclass writes `distribution(inputs)`, which returns a distribution made from
     the inputs and from its own weights, if it has any. It gets all else: the draw, with
-    a seed of its own, under the layer's path for `bl.tape` and other handlers; the KL
+    a seed of its own, under the layer's name for `bl.tape` and other handlers; the KL
     from a prior; shape and dtype for Keras' symbolic calls, found by tracing; masks;
     and a config. For a family of distributions with a linear map before it, see
     `bl.layers.FamilyLayer`; for a function of tensors `bl.layers.DistributionLambda`.
@@ -64,8 +65,7 @@ class OutputLayer(keras.Layer):
         self.prior = prior
         self.kl_weight = kl_weight
         self.seed = seed
-        (spread,) = noise.split(seed, 1)
-        self.seed_generator = keras.random.SeedGenerator(spread)
+        self.seed_generator = seeds.generator(seed)
 
     def distribution(self, inputs):
         """Returns the distribution. A subclass writes this."""
@@ -86,7 +86,10 @@ class OutputLayer(keras.Layer):
         if self.convert != "sample":
             value = getattr(distribution, self.convert)()
         return RandomVariable(
-            distribution, value=value, name=self.path, seed=self.seed_generator
+            distribution,
+            value=value,
+            name=called_path(self),
+            seed=self.seed_generator,
         )
 
     def _mean_kl(self, distribution):

@@ -56,7 +56,14 @@ class RandomCell(RandomWeights):
     # The beginning and the end of a sequence.
 
     def get_initial_state(self, batch_size=None):
-        """Begins a sequence with new weights, and returns its first state."""
+        """Begins a sequence with new weights, and returns its first state.
+
+        Args:
+            batch_size: The number of examples; or the inputs, `[batch, ...]`, as
+                Edward2 has it.
+        """
+        if len(getattr(batch_size, "shape", ())) > 0:
+            batch_size = ops.shape(batch_size)[0]
         self._begin_sequence()
         return super().get_initial_state(batch_size)
 
@@ -96,8 +103,8 @@ class RandomCell(RandomWeights):
         stream = int(keras_contact.in_backward_direction())
         seed = self.sequence_seed.replay(stream)
         estimated = {}
-        if hasattr(self, "estimated_kernels"):
-            estimated = self.estimated_kernels()
+        if hasattr(self, "_estimated_kernels"):
+            estimated = self._estimated_kernels()
         values = self.draw_weights(seed, set(self.random_weights) - set(estimated))
         drawn = {}
         for name, weight in estimated.items():

@@ -46,7 +46,7 @@ class Flipout(KernelEstimator):
     def begin(self, kernel, posterior, input_shape, output_shape, seed):
         """Returns the noise of the kernel, and the signs of inputs and outputs."""
         noise = kernel.draw(posterior, seed) - posterior.loc
-        input_axes, output_axes, example_axis = self.feature_axes(len(input_shape))
+        input_axes, output_axes, example_axis = self._feature_axes(len(input_shape))
         return (
             ops.cast(noise, self.compute_dtype),
             self._signs(input_shape, {0, *input_axes}, seed),
@@ -58,7 +58,7 @@ class Flipout(KernelEstimator):
         noise, input_signs, output_signs = drawn
         return product(inputs * input_signs, noise) * output_signs
 
-    def feature_axes(self, rank):
+    def _feature_axes(self, rank):
         """The axes of inputs and of outputs with channels, and that of the examples."""
         channels_first = getattr(self, "data_format", None) == "channels_first"
         channel = 1 if channels_first else rank - 1
@@ -98,7 +98,7 @@ class EinsumDenseFlipout(EinsumFans, Flipout, keras.layers.EinsumDense):
     (8, 5, 4)
     """
 
-    def feature_axes(self, rank):
+    def _feature_axes(self, rank):
         """The axes with elements of the kernel, and that of the examples."""
         return feature_axes(self.equation, rank)
 

@@ -43,7 +43,7 @@ class KernelEstimator(Twin, RandomWeights):
         """Returns what is added to the product with the kernel's location."""
         raise NotImplementedError
 
-    def estimated_kernels(self):
+    def _estimated_kernels(self):
         """Returns the random kernels by name, but for those that a handler wants."""
         return {
             name: weight
@@ -53,7 +53,7 @@ class KernelEstimator(Twin, RandomWeights):
 
     def estimate(self, call, inputs, *args, **kwargs):
         """Returns the outputs of the layer."""
-        kernel = self.estimated_kernels().get("kernel")
+        kernel = self._estimated_kernels().get("kernel")
         if kernel is None:
             return super().estimate(call, inputs, *args, **kwargs)
         posterior = kernel.posterior

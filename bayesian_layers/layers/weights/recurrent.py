@@ -14,7 +14,7 @@ class RandomRNN(Composite):
     known_weights = ()
 
     @classmethod
-    def standardize_arguments(cls, arguments):
+    def _standardize_arguments(cls, arguments):
         """Returns the arguments, with fused kernels off."""
         if "use_cudnn" in arguments:
             if arguments["use_cudnn"] is True:

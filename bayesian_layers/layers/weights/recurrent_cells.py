@@ -88,7 +88,7 @@ class GRUCellFlipout(RandomCell, Flipout, keras.layers.GRUCell):
     """
 
     @classmethod
-    def standardize_arguments(cls, arguments):
+    def _standardize_arguments(cls, arguments):
         """Returns the arguments; the state must not be reset before the product."""
         if not arguments["reset_after"]:
             raise ValueError(

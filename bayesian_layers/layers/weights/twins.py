@@ -62,7 +62,7 @@ def twin(cls):
     def __init__(self, *args, **kwargs):
         bound = signature.bind(*args, **kwargs)
         arguments = _resolve(cls, bound, parameters)
-        super(cls, self).__init__(**cls.standardize_arguments(arguments))
+        super(cls, self).__init__(**cls._standardize_arguments(arguments))
 
     cls.__init__ = __init__
     cls.__signature__ = signature
@@ -81,7 +81,7 @@ class Twin:
     keras_counterpart = None
 
     @classmethod
-    def standardize_arguments(cls, arguments):
+    def _standardize_arguments(cls, arguments):
         """Returns the arguments of the constructor, refusing those that cannot be."""
         return arguments
 
@@ -163,7 +163,8 @@ def _completed(cls, counterpart):
     entries = {}
     for name in inspect.signature(cls).parameters:
         kind = _random_argument(cls, name)
-        entries[name] = theirs.get(name, _OWN.get(name))
+        undocumented = f"As in `keras.layers.{counterpart.__name__}`."
+        entries[name] = theirs.get(name) or _OWN.get(name) or undocumented
         if kind == "initializer":
             entries[name] = (
                 "The distribution over the weight, a `bl.initializers.Posterior` or "
@@ -186,11 +187,10 @@ def _completed(cls, counterpart):
             subsequent_indent=" " * 8,
         )
         for name, entry in entries.items()
-        if entry
     )
     section = (
-        f"Args, as in `keras.layers.{counterpart.__name__}` but for what is said of "
-        f"distributions:\n{section}\n\n"
+        f"Arguments as in `keras.layers.{counterpart.__name__}`, but for what is said "
+        f"of distributions.\n\nArgs:\n{section}\n\n"
     )
     before, example, after = text.partition("Example:\n")
     return f"{before}{section}{example}{after}"

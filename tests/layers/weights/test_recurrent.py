@@ -164,6 +164,12 @@ def test_without_get_initial_state_a_cell_keeps_one_draw():
     assert np.mean(outputs != expected) > 0.5
 
 
+def test_the_inputs_will_do_for_their_batch_size():
+    cell = make_built_cell("LSTM")
+    for state in cell.get_initial_state(X[:, 0]):
+        assert ops.shape(state) == (BATCH, UNITS)
+
+
 # Handlers.
 
 
