@@ -255,3 +255,34 @@ def test_a_condition_on_something_else_leaves_the_estimator():
         assert len(np.unique(array(layer(x)))) == 1
     with bl.tape(), bl.block():
         assert len(np.unique(np.sign(array(layer(x))))) == 2
+
+
+def test_a_regularizer_of_none_in_the_code_of_a_user_is_no_word_against_the_prior():
+    class Passes(keras.Layer):
+        def build(self, input_shape):
+            self.kernel = self.add_weight((3, 2), name="kernel", regularizer=None)
+
+        def call(self, inputs):
+            return inputs @ self.kernel
+
+    class PassesFlipout(bl.layers.Flipout, Passes):
+        pass
+
+    layer = PassesFlipout()
+    layer(X)
+    assert len(layer.losses) == 1
+    assert type(layer.random_weights["kernel"].prior).__name__ == "Normal"
+
+
+def test_layers_draw_held_weights_also_in_the_call_that_builds_them():
+    first, second = (
+        keras.Sequential([MyDenseFlipout(2), MyDenseReparameterization(2)])
+        for _ in range(2)
+    )
+    with bl.weights(first, seed=1):
+        outputs = array(first(X))
+        np.testing.assert_allclose(array(first(X)), outputs, atol=1e-6)
+    second.build((None, 3))
+    second.set_weights(first.get_weights())
+    with bl.weights(second, seed=1):
+        np.testing.assert_allclose(array(second(X)), outputs, atol=1e-6)

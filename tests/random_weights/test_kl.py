@@ -154,3 +154,15 @@ def test_errors_name_what_is_missing():
         bl.scale_kl(model_of(dense()), dataset_size=None)
     with pytest.raises(ValueError, match="not built"):
         bl.total_kl(keras.Sequential([dense(3)]))
+
+
+def test_the_divergence_is_there_while_its_prior_is_trained():
+    layer = dense(kernel_regularizer="trainable_normal_kl_divergence_stddev")
+    layer.build((None, 3))
+    weight = layer.random_weights["kernel"]
+    for variable in weight.variables.values():
+        variable.trainable = False
+    assert len(layer.losses) == 1
+    for variable in weight.prior_variables:
+        variable.trainable = False
+    assert layer.losses == []

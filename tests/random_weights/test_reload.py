@@ -84,3 +84,17 @@ def test_a_shared_layer_is_one_weight_with_one_draw():
     with bl.tape() as tape:
         model(X)
     assert len(tape) == 5  # The shared kernel, and the four of the attention.
+
+
+@pytest.mark.parametrize("use", ["condition", "replay"])
+def test_a_weight_with_two_names_has_the_value_that_is_given_for_the_first(use):
+    shared = bl.layers.DenseReparameterization(3, use_bias=False, name="shared")
+    inputs = keras.Input((3,))
+    inner = keras.Sequential([shared], name="inner")
+    model = keras.Model(inputs, shared(inner(inputs)), name="outer")
+    set_stddev(model, 1.0)
+    x = X[:, 0]
+    kernel = np.arange(9.0, dtype="float32").reshape(3, 3)
+    with getattr(bl, use)({"outer/inner/shared/kernel": kernel}):
+        outputs = array(model(x))
+    np.testing.assert_allclose(outputs, x @ kernel @ kernel, rtol=1e-4)

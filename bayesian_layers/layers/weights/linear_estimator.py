@@ -63,6 +63,8 @@ class KernelEstimator(Twin, RandomWeights):
         def product(inputs, kernel_value, **values):
             values = {**others, **linear, **values}
             values[kernel.attribute] = ops.cast(kernel_value, inputs.dtype)
+            if values.get("bias") is not None:
+                values["bias"] = ops.cast(values["bias"], inputs.dtype)
             return call_with(self, call, (inputs, *args), kwargs, values)
 
         with_bias = {

@@ -115,3 +115,13 @@ def test_layers_of_several_dtypes_have_a_total_divergence():
     )
     assert np.isfinite(array(bl.total_kl(layers[0])))
     assert ops.shape(bl.total_kl(model)) == ()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_parameters_of_posteriors_are_float32_in_layers_of_half_precision(dtype):
+    layer = bl.layers.DenseFlipout(2, dtype=dtype)
+    layer.build((None, 3))
+    weight = layer.random_weights["kernel"]
+    for value in (*weight.variables.values(), weight.kl()):
+        assert keras.backend.standardize_dtype(value.dtype) == "float32"
+    assert keras.backend.standardize_dtype(layer.bias.dtype) == dtype
