@@ -5,13 +5,17 @@ weight has one value within the block of a handler, however often its layer is c
 """
 
 import contextlib
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
 
 from bayesian_layers.random_variable import RandomVariable
 from bayesian_layers.trace import draw, trace, traceable
 
 
 @contextlib.contextmanager
-def handle(handler, wants=None):
+def handle(
+    handler: Callable[[dict], Any], wants: Callable | None = None
+) -> Iterator[None]:
     """Calls `handler(site)` in place of `draw`; other traceable functions run as ever.
 
     A site is the dictionary of `draw`'s arguments. `handler` returns the value, which
@@ -32,7 +36,7 @@ def handle(handler, wants=None):
         yield
 
 
-def hand_on(site):
+def hand_on(site: dict) -> Any:
     """Returns the value of a site, from the handlers further out."""
     site = dict(site)
     return draw(site.pop("distribution"), **site)
@@ -47,7 +51,7 @@ class Tape(dict):
 
 
 @contextlib.contextmanager
-def tape():
+def tape() -> Iterator[Tape]:
     """Records the random variables that are drawn inside of the block.
 
     A random weight is recorded, and drawn, once, by the name of its first use.
@@ -92,7 +96,9 @@ def tape():
         yield record
 
 
-def condition(values=None, /, **named_values):
+def condition(
+    values: Mapping | None = None, /, **named_values: Any
+) -> contextlib.AbstractContextManager[None]:
     """Sets random variables, by name, to the given values inside of the block.
 
     Args:
@@ -126,7 +132,7 @@ def condition(values=None, /, **named_values):
     return handle(handler, lambda name, source: key(name, source) is not None)
 
 
-def replay(tape):
+def replay(tape: Mapping[str, Any]) -> contextlib.AbstractContextManager[None]:
     """Gives random variables the values that they have on a tape.
 
     Those that are not on it are drawn.
@@ -149,7 +155,9 @@ def replay(tape):
     return condition({**values, **getattr(tape, "of_sources", {})})
 
 
-def block(names=None):
+def block(
+    names: Collection[str] | Callable[[str | None], bool] | None = None,
+) -> contextlib.AbstractContextManager[None]:
     """Hides random variables from the handlers outside of the block.
 
     Args:

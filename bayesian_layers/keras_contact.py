@@ -261,6 +261,11 @@ def in_time_distributed():
     return any(isinstance(scope.caller, wrapper) for scope in _scopes())
 
 
+def in_rnn():
+    """Whether the call of a `keras.layers.RNN` is under way, which loops over steps."""
+    return any(isinstance(scope.caller, keras.layers.RNN) for scope in _scopes())
+
+
 def in_backward_direction():
     """Whether the call of the backward layer of a `Bidirectional` is under way."""
     callers = [scope.caller for scope in _scopes()]

@@ -9,6 +9,8 @@ at all. It calls `traceable(f)(*args, **kwargs)` to hand on to the tracer below 
 import contextlib
 import contextvars
 import functools
+from collections.abc import Callable, Iterator
+from typing import Any
 
 _stack = contextvars.ContextVar("bayesian_layers_tracers", default=())
 _lazy = contextvars.ContextVar("bayesian_layers_lazy", default=False)
@@ -23,7 +25,9 @@ class _Entry:
 
 
 @contextlib.contextmanager
-def trace(tracer, wants=None):
+def trace(
+    tracer: Callable, wants: Callable[[str | None, Any], bool | None] | None = None
+) -> Iterator[None]:
     """Calls `tracer` in place of every traceable function inside of the block.
 
     The stack belongs to the thread (and to the asynchronous task) that entered.
@@ -52,7 +56,7 @@ def trace(tracer, wants=None):
 
 
 @contextlib.contextmanager
-def get_next_tracer():
+def get_next_tracer() -> Iterator[Callable | None]:
     """Gives the innermost tracer, with the stack below it in force inside the block.
 
     It is `None` where there is none.
@@ -65,12 +69,12 @@ def get_next_tracer():
         _stack.reset(token)
 
 
-def is_tracing():
+def is_tracing() -> bool:
     """Whether there is any tracer."""
     return bool(_stack.get())
 
 
-def is_wanted(name, source):
+def is_wanted(name: str | None, source: Any) -> bool:
     """Whether any tracer looks at, or sets, the value of this name and source."""
     for entry in reversed(_stack.get()):
         wanted = True if entry.wants is None else entry.wants(name, source)
@@ -80,7 +84,7 @@ def is_wanted(name, source):
 
 
 @contextlib.contextmanager
-def drawn_when_read():
+def drawn_when_read() -> Iterator[None]:
     """Within the block, random variables are drawn when they are read, not before.
 
     For who wants distributions only, and reads within the block whatever it reads.
@@ -92,7 +96,7 @@ def drawn_when_read():
         _lazy.reset(token)
 
 
-def is_lazy():
+def is_lazy() -> bool:
     """Whether random variables wait until they are read."""
     return _lazy.get()
 
@@ -106,7 +110,7 @@ def innermost_block():
     return stack[-1] if stack else None
 
 
-def traceable(f):
+def traceable(f: Callable) -> Callable:
     """Makes a function one that tracers are called in place of.
 
     Example:
@@ -129,8 +133,14 @@ def traceable(f):
 
 @traceable
 def draw(
-    distribution, *, name=None, seed=None, sample_shape=(), value=None, source=None
-):
+    distribution: Any,
+    *,
+    name: str | None = None,
+    seed: Any = None,
+    sample_shape: int | tuple[int, ...] = (),
+    value: Any = None,
+    source: Any = None,
+) -> Any:
     """Returns a random value: the only way that one comes to be.
 
     Args:

@@ -1,9 +1,13 @@
 """Warm start: the weights of a deterministic model as means of a Bayesian one."""
 
+from pathlib import Path
+
+import keras
+
 from bayesian_layers import keras_contact
 
 
-def load_deterministic_weights(model, filepath):
+def load_deterministic_weights(model: keras.Model, filepath: str | Path) -> None:
     """Loads the weights of the deterministic twin of a model as means.
 
     The file is that of a model of the same architecture with Keras' layers in the place

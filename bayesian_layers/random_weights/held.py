@@ -2,13 +2,17 @@
 
 import contextlib
 
+import keras
+
 from bayesian_layers import keras_contact, seeds
 from bayesian_layers.handlers import hand_on, handle
 from bayesian_layers.random_weights.kl import random_layers, random_weights
 from bayesian_layers.random_weights.random_weight import RandomWeight
 
 
-def weights(model, value=None, *, seed=None):
+def weights(
+    model: keras.Layer, value: str | None = None, *, seed: int | None = None
+) -> contextlib.AbstractContextManager[None]:
     """Within the block, the random weights of a model are held.
 
     `"mean"` holds them at the means of their distributions, a seed at one draw: then

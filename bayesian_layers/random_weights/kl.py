@@ -1,8 +1,12 @@
 """The divergence of a model: its sum, and its scale in the loss."""
 
+from typing import Any
+
+import keras
 from keras import ops
 
 from bayesian_layers import keras_contact
+from bayesian_layers.random_weights.random_weight import RandomWeight
 from bayesian_layers.random_weights.random_weights import RandomWeights
 
 
@@ -21,13 +25,13 @@ def _scaled_layers(model):
     return layers
 
 
-def random_layers(model):
+def random_layers(model: keras.Layer) -> list[RandomWeights]:
     """Returns the layers of a model that have, or will have, random weights."""
     layers = keras_contact.flatten_layers(model)
     return [layer for layer in layers if isinstance(layer, RandomWeights)]
 
 
-def random_weights(model):
+def random_weights(model: keras.Layer) -> list[RandomWeight]:
     """Returns the random weights of a model, those of their parameters included.
 
     Their order is that in which the layers were made part of the model: the same for a
@@ -41,7 +45,7 @@ def random_weights(model):
     ]
 
 
-def total_kl(model):
+def total_kl(model: keras.Layer) -> Any:
     """The sum of KL(posterior || prior) over all random weights of a model, unscaled.
 
     In nats. It does not depend on `bl.scale_kl`, and counts each weight once, however
@@ -73,7 +77,7 @@ def total_kl(model):
     return sum(ops.cast(kl, wide) for kl in divergences)
 
 
-def scale_kl(model, *, dataset_size, weight=1.0):
+def scale_kl(model: keras.Layer, *, dataset_size: float, weight: float = 1.0) -> None:
     """Scales the divergences in `model.losses` to one example of a data set.
 
     The evidence bound of a data set is the sum of the log-likelihoods of its N examples

@@ -1,5 +1,6 @@
 """Cells of recurrent layers: one draw of the weights for each sequence."""
 
+import keras
 from keras import ops
 
 from bayesian_layers import keras_contact, seeds
@@ -88,6 +89,12 @@ class RandomCell(RandomWeights):
     def _sequence(self, inputs):
         held = self._held.get(keras_contact.model_call(), innermost_block())
         if held is None:
+            if keras_contact.in_rnn():
+                raise RuntimeError(
+                    f"keras {keras.__version__} does not ask the cell of an `RNN` for "
+                    "its dropout mask before the loop, or tells calls apart in another "
+                    f"way: {self.name!r} would draw new weights in each step."
+                )
             held = self._draw_sequence(inputs)
             self._held.hold(innermost_block(), held)
         return held

@@ -112,6 +112,15 @@ def test_a_loop_inside_of_a_compiled_layer_has_one_draw(estimator):
     assert_nothing_is_held(model.layers[0].cell)
 
 
+def test_a_keras_that_does_not_ask_before_its_loop_is_an_error_in_words(monkeypatch):
+    monkeypatch.setattr(
+        keras.layers.RNN, "_maybe_config_dropout_masks", lambda *args: None
+    )
+    layer = keras.layers.RNN(make_built_cell("GRU"))
+    with pytest.raises(RuntimeError, match="would draw new weights in each step"):
+        layer(X)
+
+
 # Loops written by hand.
 
 
