@@ -5,6 +5,7 @@ from keras import ops
 
 from bayesian_layers.keras_contact import flatten_layers
 from bayesian_layers.random_weights import scale_kl, total_kl
+from bayesian_layers.random_weights.kl import check_losses
 
 # The share of the epochs of `fit` over which the weight grows, unless told otherwise.
 WARMUP_SHARE = 0.5
@@ -92,6 +93,7 @@ class KLSchedule(keras.callbacks.Callback):
         self.initial_weight = initial_weight
         self.final_weight = final_weight
         self._epoch = None  # The one that is under way in `fit`.
+        self._is_checked = False
 
     def weight(self, epoch, epochs):
         """Returns the weight of the KL in an epoch, counted from 0, of so many."""
@@ -124,7 +126,12 @@ class KLSchedule(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         """Adds the KL to the logs."""
-        if logs is not None and self._has_kl():
+        if not self._has_kl():
+            return
+        if not self._is_checked:
+            check_losses(self.model)
+            self._is_checked = True
+        if logs is not None:
             logs["kl"] = float(ops.convert_to_numpy(total_kl(self.model)))
 
     def on_train_end(self, logs=None):

@@ -77,6 +77,23 @@ def total_kl(model: keras.Layer) -> Any:
     return sum(ops.cast(kl, wide) for kl in divergences)
 
 
+def check_losses(model: keras.Layer) -> None:
+    """Raises `RuntimeError` if divergences are missing from `model.losses`.
+
+    Training would go on without them, and nothing else would show it.
+    """
+    expected = [
+        weight
+        for weight in random_weights(model)
+        if weight.regularizer is not None and weight.is_trainable()
+    ]
+    if len(model.losses) < len(expected):
+        raise RuntimeError(
+            f"keras {keras.__version__} does not ask layers for losses of their own: "
+            f"{len(expected)} divergences of {model.name!r} are not in its losses."
+        )
+
+
 def scale_kl(model: keras.Layer, *, dataset_size: float, weight: float = 1.0) -> None:
     """Scales the divergences in `model.losses` to one example of a data set.
 

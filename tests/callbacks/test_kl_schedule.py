@@ -283,6 +283,15 @@ def test_the_scale_can_be_read_in_every_callback():
     assert set(scales) == {0.1}
 
 
+def test_divergences_that_keras_does_not_ask_for_are_an_error_in_words(monkeypatch):
+    monkeypatch.setattr(
+        bl.layers.RandomWeights, "_get_own_losses", lambda self: self._losses[:]
+    )
+    schedule = bl.callbacks.KLSchedule(dataset_size=10)
+    with pytest.raises(RuntimeError, match="1 divergences of .* are not in its losses"):
+        fit(make_model(), callbacks=[schedule])
+
+
 @pytest.mark.parametrize("first", [True, False])
 def test_early_stopping_leaves_the_final_weight(first):
     # Nothing is learned, and the weights are held: the first epoch stays the best.
