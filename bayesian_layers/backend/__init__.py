@@ -13,6 +13,7 @@ the same functions; the one that belongs to `keras.backend.backend()` is used:
 - `is_concrete(x)`: whether the numbers in a tensor can be looked at now;
 - `is_compiling()`: whether a program is being traced; `trace_state()`: which one;
 - `is_differentiated(x)`: whether a gradient by a tensor is being computed, on JAX;
+- `constant(value, dtype)`: a tensor that outlives the trace that it is made in;
 - `static_shape(shape)`, `static_dtype(dtype)`: as a `keras.Variable` has to show them;
 - `register_pytree(cls, flatten, unflatten)`: makes a class part of the structures that
   the following take and return; `flatten(tree)`, `unflatten(structure, leaves)`;
@@ -39,6 +40,7 @@ betainc = _implementation.betainc
 cholesky = _implementation.cholesky
 compile_inference = _implementation.compile_inference
 compiles_gamma_noise = _implementation.compiles_gamma_noise
+constant = _implementation.constant
 digamma = _implementation.digamma
 flatten = _implementation.flatten
 gammainc = _implementation.gammainc

@@ -75,6 +75,12 @@ def is_compiling():
     return isinstance(jnp.zeros(()), jax.core.Tracer)
 
 
+def constant(value, dtype):
+    """A tensor with numbers in it, also while a program is being traced."""
+    with jax.ensure_compile_time_eval():
+        return keras.ops.convert_to_tensor(value, dtype)
+
+
 def static_dtype(dtype):
     """A dtype as `jnp.ones_like` and others read it: a NumPy dtype."""
     return jnp.dtype(keras.backend.standardize_dtype(dtype))

@@ -131,6 +131,12 @@ def is_compiling():
     return not tf.executing_eagerly()
 
 
+def constant(value, dtype):
+    """A tensor with numbers in it, also while a graph is being made."""
+    with tf.init_scope():
+        return keras.ops.convert_to_tensor(value, dtype)
+
+
 def static_dtype(dtype):
     """A dtype as `tf.stack` and others read it from a variable: a `tf.DType`."""
     return tf.as_dtype(keras.backend.standardize_dtype(dtype))

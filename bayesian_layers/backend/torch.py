@@ -137,6 +137,15 @@ def is_compiling():
     return torch.compiler.is_compiling()
 
 
+def constant(value, dtype):
+    """A tensor with numbers in it, also in Keras' symbolic calls."""
+    tensor = keras.ops.convert_to_tensor(value, dtype)
+    if not tensor.is_meta:
+        return tensor
+    with keras.device("cpu"):
+        return keras.ops.convert_to_tensor(value, dtype)
+
+
 def static_dtype(dtype):
     """A dtype as a variable of this backend shows it: a string."""
     return keras.backend.standardize_dtype(dtype)

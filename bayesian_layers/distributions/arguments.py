@@ -4,6 +4,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from bayesian_layers import backend
+
 
 def common_dtype(values):
     """The dtype of a computation with these values: floating, float32 or better."""
@@ -36,6 +38,10 @@ def standardize_parameter(value, dtype, name, distribution):
                 f"{type(distribution).__name__} expects `{name}` to be numeric. "
                 f"Received: {name}={value!r}"
             )
+    if isinstance(value, (np.ndarray, np.generic)):
+        # Numbers stay numbers: a prior that is made while a layer is built may be made
+        # in a trace, which ends before the prior does.
+        return backend.constant(value, dtype)
     return ops.convert_to_tensor(value, dtype)
 
 

@@ -1,5 +1,6 @@
 """Normal priors."""
 
+import copy
 import math
 
 import keras
@@ -113,7 +114,7 @@ class TrainableNormalKLDivergenceStddev(KLDivergence):
 
     def bind(self, add_weight):
         """Returns a copy that reads a variable of the layer."""
-        bound = type(self).from_config(self.get_config())
+        bound = copy.copy(self)
         bound._variable = add_weight(
             "prior_stddev", shape=(), initializer=self.stddev_initializer
         )

@@ -121,6 +121,43 @@ def test_fit_trains_every_weight(cls, name):
         assert np.all(np.isfinite(array(weight))), weight.path
 
 
+class OwnPrior(bl.layers.RandomWeights, keras.Layer):
+    """A layer whose prior is made while it is built."""
+
+    def build(self, input_shape):
+        prior = bl.regularizers.NormalKLDivergence(np.ones(3, "float32"), 2.0)
+        self.factor = self.add_weight(
+            input_shape[-1:], "trainable_normal", name="factor", regularizer=prior
+        )
+
+    def call(self, inputs):
+        return inputs * self.factor
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        *(cls for cls, _ in LAYERS.values()),
+        OwnPrior,
+        lambda: bl.layers.DenseFlipout(
+            2, kernel_regularizer="trainable_normal_kl_divergence_stddev"
+        ),
+    ],
+    ids=[*LAYERS, "own prior", "trained prior"],
+)
+def test_a_layer_that_fit_builds_trains(make):
+    # It is built while Keras traces the model, which ends before the prior may.
+    model = keras.Sequential([make()])
+    bl.scale_kl(model, dataset_size=8)
+    model.compile("sgd", "mse")
+    y = np.ones((8, 3 if make in (Affine, OwnPrior) else 2), "float32")
+    history = model.fit(X, y, batch_size=4, epochs=2, verbose=0)
+    assert np.all(np.isfinite(history.history["loss"]))
+    assert np.isfinite(array(bl.total_kl(model)))
+    for weight in model.weights:
+        assert np.all(np.isfinite(array(weight))), weight.path
+
+
 @every_layer
 def test_handlers_see_and_set_its_weight(cls, name):
     layer = cls(name="layer")
