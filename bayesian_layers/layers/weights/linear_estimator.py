@@ -92,9 +92,5 @@ class KernelEstimator(Twin, RandomWeights):
             )
 
     def _instead(self):
-        family = self.keras_counterpart
-        return (
-            "Reparameterization"
-            if family is None
-            else (f"{family.__name__}Reparameterization")
-        )
+        family = getattr(self.keras_counterpart, "__name__", "")
+        return f"{family}Reparameterization"
