@@ -64,7 +64,14 @@ class RandomWeights:
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
-        for base in cls.__mro__:
+        bases = cls.__mro__
+        if keras.Layer in bases[: bases.index(RandomWeights)]:
+            raise TypeError(
+                f"`{cls.__name__}` should name bl.layers.RandomWeights, or an estimator, "
+                "before the Keras layer in its bases; behind it its weights would not "
+                f"be random. Received: {[base.__name__ for base in cls.__bases__]}"
+            )
+        for base in bases:
             if "call" in vars(base):
                 call = vars(base)["call"]
                 if base is not keras.Layer and not hasattr(call, "estimated"):

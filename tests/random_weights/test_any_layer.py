@@ -235,6 +235,11 @@ def test_an_estimator_gives_a_layer_of_a_user_independent_examples(cls):
         assert_variance(outputs, 9.0, detect=0.8)
 
 
+def test_a_base_that_stands_behind_the_layer_is_refused():
+    with pytest.raises(TypeError, match="before the Keras layer"):
+        type("Wrong", (MyDense, bl.layers.Flipout), {})
+
+
 def test_a_weight_without_an_attribute_is_refused():
     class Lost(bl.layers.RandomWeights, keras.Layer):
         def build(self, input_shape):
