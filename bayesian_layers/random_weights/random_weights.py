@@ -67,9 +67,10 @@ class RandomWeights:
         bases = cls.__mro__
         if keras.Layer in bases[: bases.index(RandomWeights)]:
             raise TypeError(
-                f"`{cls.__name__}` should name bl.layers.RandomWeights, or an estimator, "
-                "before the Keras layer in its bases; behind it its weights would not "
-                f"be random. Received: {[base.__name__ for base in cls.__bases__]}"
+                f"`{cls.__name__}` should name `bl.layers.RandomWeights`, or an "
+                "estimator, before the Keras layer in its bases; behind it its weights "
+                "would not be random. "
+                f"Received: {[base.__name__ for base in cls.__bases__]}"
             )
         for base in bases:
             if "call" in vars(base):
