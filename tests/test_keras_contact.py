@@ -18,15 +18,6 @@ def test_the_output_of_a_layer_carries_its_mask():
     assert keras_contact.mask_of(ops.zeros((2,))) is None
 
 
-def test_layers_are_found_at_any_depth():
-    inner = keras.layers.Dense(2)
-    model = keras.Sequential([keras.Sequential([inner])])
-    layers = keras_contact.flatten_layers(model)
-    assert any(layer is inner for layer in layers)
-    assert any(layer is model for layer in layers)
-    assert keras_contact.flatten_layers(inner) == [inner]
-
-
 def test_callbacks_read_from_a_metric_where_it_should_go():
     for direction, expected in (("up", ops.greater), ("down", ops.less)):
         metric = keras_contact.optimized(direction)(

@@ -226,7 +226,8 @@ def test_an_estimator_gives_a_layer_of_a_user_independent_examples(cls):
     if cls is MyDenseFlipout:
         # Equal rows see one draw of the noise through signs of their own: |deviation|
         # takes on 4 values, one for each choice of signs up to a common one.
-        assert len(np.unique(np.round(np.abs(outputs - 0.5), 4))) <= 8
+        # (Rounding may tell equal ones apart; signs shared by the batch leave one.)
+        assert 4 <= len(np.unique(np.round(np.abs(outputs - 0.5), 4))) <= 8
         many = [array(layer(x[:1]))[0, 0] for _ in range(2000)]
         assert_mean(np.array(many), 0.5, detect=0.6)
         assert_variance(np.array(many), 9.0, detect=3.0)
