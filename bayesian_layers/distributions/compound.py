@@ -46,11 +46,13 @@ class Compound(Distribution):
 
     Both means over f are sums over Gauss-Hermite nodes. They are exact, without nodes,
     for the `loc` of a `Normal` (y is then normal itself), and for the `log_rate` of a
-    `Poisson` the expected log-likelihood, mean and variance are. With 20 nodes the
-    density is right to some per cent as long as the conditional is no narrower than
-    half of the standard deviation of f; `expected_log_prob`, whose integrand is smooth,
-    far beyond that. Where the parameter is a vector (the logits of a `Categorical`),
-    there is no such rule: `nodes` has to hold draws, and the means are over these.
+    `Poisson` the expected log-likelihood, mean and variance are. Elsewhere they are
+    right as long as the conditional is not much narrower than f is uncertain: of a
+    `StudentT` with 4 degrees of freedom, whose scale is 1, 1/2 or 1/4 of the standard
+    deviation of f, 20 nodes give the density to 1e-5, 1% or 25%, and the expected
+    log-likelihood to 2e-7, 3e-4 or 0.02 nats; narrower noise needs more of them. Where
+    the parameter is a vector (the logits of a `Categorical`), there is no such rule:
+    `nodes` has to hold draws, and the means are over these.
 
     Samples draw f, then y.
 
@@ -62,7 +64,7 @@ class Compound(Distribution):
             name of a Keras activation, or `None` for f itself.
         nodes: Draws of standard normal variables, `[..., n]`, of the shape of f but for
             the last axis: the n values loc + scale * nodes take the place of the rule.
-        num_nodes: The number of Gauss-Hermite nodes, at most 40. Defaults to 20.
+        num_nodes: The number of Gauss-Hermite nodes, at most 100. Defaults to 20.
 
     Example:
     >>> rate = bl.distributions.Normal(loc=0.0, scale=0.5)

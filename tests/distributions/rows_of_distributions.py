@@ -105,8 +105,8 @@ row(
         stats.norm, loc=loc, scale=np.sqrt(np.square(scale) + np.square(noise))
     ),
     loc=real(2, 1),
-    scale=positive(3, low=0.8),
-    noise=positive(2, 1, low=0.8, high=1.5),
+    scale=positive(3, low=0.9, high=1.1),
+    noise=positive(2, 1, low=0.9, high=1.1),
 )
 row(
     "Compound of counts",
