@@ -154,14 +154,10 @@ class Compound(Distribution):
     def given(self, f):
         """Returns the distribution of y given f, of the batch shape of f or more."""
         f = ops.convert_to_tensor(f, self.parameter_dtype)
-        link = self.link
-        if link is not None:
-            f = link(f) if isinstance(link, Map) else keras.activations.get(link)(f)
-        return self._with(f)
+        return with_parameter(self.conditional, self.parameter, self.link, f)
 
     def _with(self, value):
-        arguments = self.conditional._arguments
-        return self.conditional.rebuild({**arguments, self.parameter: value})
+        return with_parameter(self.conditional, self.parameter, None, value)
 
     @property
     def _specimen(self):
@@ -389,6 +385,13 @@ class Compound(Distribution):
         place = constraint.project(ops.zeros((1,) * constraint.event_rank))
         conditional = keras.saving.serialize_keras_object(self._with(place))
         return {**super().get_config(), "conditional": conditional}
+
+
+def with_parameter(conditional, parameter, link, f):
+    """Returns a distribution with link(f) for a parameter of it."""
+    if link is not None:
+        f = link(f) if isinstance(link, Map) else keras.activations.get(link)(f)
+    return conditional.rebuild({**conditional._arguments, parameter: f})
 
 
 def _check_parts(latent, conditional, parameter):
