@@ -1,6 +1,7 @@
 """Keras layers that are distributions over functions."""
 
-from bayesian_layers.layers import outputs, weights
+from bayesian_layers.layers import functions, outputs, weights
+from bayesian_layers.layers.functions import *  # noqa: F403
 from bayesian_layers.layers.outputs import *  # noqa: F403
 from bayesian_layers.layers.receiving import ReceivesRandomVariables
 from bayesian_layers.layers.returning import ReturnsRandomVariables
@@ -11,6 +12,7 @@ __all__ = [
     "RandomWeights",
     "ReceivesRandomVariables",
     "ReturnsRandomVariables",
+    *functions.__all__,
     *outputs.__all__,
     *weights.__all__,
 ]
