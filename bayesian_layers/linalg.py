@@ -124,7 +124,7 @@ def _factor_vjp(inputs, upstream):
 _factor = backend.with_derivative(lambda tril, matrix: tril, _factor_jvp, _factor_vjp)
 
 
-def normal_log_density(matrix, columns):
+def normal_log_density(matrix, columns, name="matrix"):
     """log N(column | 0, matrix) of each column, with a backward pass in closed form.
 
     With the factor L of the matrix K and a = K^-1 r for a column r of length n,
@@ -139,6 +139,7 @@ def normal_log_density(matrix, columns):
     Args:
         matrix: K, symmetric, of shape `[..., n, n]`.
         columns: The deviations r from the mean, of shape `[..., n, m]`.
+        name: What to call the matrix in messages.
 
     Returns:
         A tensor of shape `[..., m]`, with the batch axes of both.
@@ -153,7 +154,7 @@ def normal_log_density(matrix, columns):
     [-2.7205]
     """
     matrix, columns = ops.convert_to_tensor(matrix), ops.convert_to_tensor(columns)
-    tril = check_factor(_factorize(matrix)[0])
+    tril = check_factor(_factorize(matrix)[0], name)
     batch = shapes.broadcast(ops.shape(matrix)[:-2], ops.shape(columns)[:-2])
     return _log_density(*(_with_batch(x, batch) for x in (tril, matrix, columns)))
 

@@ -87,7 +87,8 @@ def with_derivative(function, jvp, vjp):
 
         return function(*inputs), gradient
 
-    return differentiable
+    # A variable among the inputs would be taken for one that the function closes over.
+    return lambda *inputs: differentiable(*map(tf.convert_to_tensor, inputs))
 
 
 def random_gamma(shape, concentration, dtype, seed):
