@@ -73,7 +73,9 @@ def test_fit_and_evaluate_and_a_file(tmp_path):
     step = 1e-4
     slope = expected_loss(scale=1.0 + step) - expected_loss(scale=1.0 - step)
     scale = 1.0 - 0.05 * slope / (2.0 * step)
-    np.testing.assert_allclose(float(model.layers[-1].scale), scale, rtol=1e-4)
+    np.testing.assert_allclose(
+        ops.convert_to_numpy(model.layers[-1].scale), scale, rtol=1e-4
+    )
     results = model.evaluate(X, Y, batch_size=6, verbose=0, return_dict=True)
     np.testing.assert_allclose(results["nll"], expected_loss(scale=scale), rtol=1e-4)
     assert model.predict(X, batch_size=4, verbose=0).shape == (6, 1)
