@@ -10,6 +10,7 @@ from keras import ops
 
 from bayesian_layers import backend
 from bayesian_layers.distributions import shapes
+from bayesian_layers.distributions.functions import HALF_LOG_2_PI
 
 RETRIES = 6
 GROWTH = 10.0
@@ -21,9 +22,11 @@ def cholesky(matrix):
     Where the factorization fails, it is repeated with a jitter on the diagonal, up to
     six times: 10, 100, ... 10^6 units of rounding of the dtype, times the mean of the
     diagonal (in float32 from 1.2e-6 to 0.12 of it). A matrix that does not need it
-    gets none. All of it is part of the compiled program, and the same on all backends.
+    gets none, and is factorized once. All of it is part of the compiled program, and
+    the same on all backends.
 
-    The gradient is that of the factor of the matrix with its jitter.
+    The gradient is that of the factor of the matrix with its jitter, symmetric, and
+    has gradients itself.
 
     Args:
         matrix: Symmetric, of shape `[..., k, k]`; only what is on the diagonal and
@@ -41,8 +44,7 @@ def cholesky(matrix):
     True
     """
     matrix = ops.convert_to_tensor(matrix)
-    jitter = _jitter(ops.stop_gradient(matrix))
-    return backend.cholesky(_add_to_diagonal(matrix, jitter))
+    return _factor(_factorize(matrix)[0], matrix)
 
 
 def check_factor(tril, name="matrix"):
@@ -68,36 +70,146 @@ def check_factor(tril, name="matrix"):
     return tril
 
 
-def _jitter(matrix):
-    """The smallest jitter of the series that each matrix needs, of shape `[...]`."""
-    dtype = keras.backend.standardize_dtype(matrix.dtype)
+def _factorize(matrix):
+    """The factor of each matrix, without derivative, and the jitter that it needs."""
+    matrix = ops.stop_gradient(matrix)
+    finfo = np.finfo(keras.backend.standardize_dtype(matrix.dtype))
     diagonal = ops.diagonal(matrix, axis1=-2, axis2=-1)
     scale = ops.mean(ops.abs(diagonal), axis=-1)
-    smallest = scale * float(np.finfo(dtype).eps * GROWTH)
+    # The zero matrix has a factor, too.
+    smallest = ops.maximum(scale * float(finfo.eps * GROWTH), float(finfo.tiny))
 
-    def fails(jitter):
-        factor = backend.cholesky(_add_to_diagonal(matrix, jitter))
+    def fails(tril):
         # One NaN on the diagonal is followed by NaN below.
-        return ops.isnan(ops.sum(ops.diagonal(factor, axis1=-2, axis2=-1), axis=-1))
+        return ops.isnan(ops.sum(ops.diagonal(tril, axis1=-2, axis2=-1), axis=-1))
 
-    def grow(jitter, failing):
+    def grow(tril, jitter):
         larger = ops.maximum(GROWTH * jitter, smallest)
-        jitter = ops.where(failing, larger, jitter)
-        return jitter, fails(jitter)
+        jitter = ops.where(fails(tril), larger, jitter)
+        identity = ops.eye(ops.shape(matrix)[-1], dtype=matrix.dtype)
+        return backend.cholesky(matrix + jitter[..., None, None] * identity), jitter
 
-    start = ops.zeros_like(scale)
-    jitter, _ = ops.while_loop(
-        lambda jitter, failing: ops.any(failing),
+    tril, jitter = ops.while_loop(
+        lambda tril, jitter: ops.any(fails(tril)),
         grow,
-        (start, fails(start)),
+        (backend.cholesky(matrix), ops.zeros_like(scale)),
         maximum_iterations=RETRIES,
     )
-    return jitter
+    return ops.stop_gradient(tril), ops.stop_gradient(jitter)
 
 
-def _add_to_diagonal(matrix, jitter):
-    identity = ops.eye(matrix.shape[-1], dtype=matrix.dtype)
-    return matrix + jitter[..., None, None] * identity
+# The factor is found without a record of derivatives, which it gets here: by the factor
+# alone, so that nothing is factorized again. The derivatives use the factor with its
+# derivative in turn, and so have derivatives themselves.
+
+
+def _factor_jvp(inputs, tangents):
+    """L half(L^-1 dA L^-T), where half takes the lower half, and of the diagonal half.
+
+    Differentiation of the Cholesky decomposition (Murray 2016), equation 8.
+    """
+    tril = _factor(*inputs)
+    half = solve_lower(tril, _symmetric(tangents[0]))
+    return tril @ _lower_half(solve_lower(tril, _transpose(half)))
+
+
+def _factor_vjp(inputs, upstream):
+    """The transpose of `_factor_jvp`."""
+    tril = _factor(*inputs)
+    inner = _symmetric(_lower_half(_transpose(tril) @ upstream))
+    half = solve_lower(tril, inner, transposed=True)
+    return (solve_lower(tril, _transpose(half), transposed=True),)
+
+
+_factor = backend.with_derivative(lambda tril, matrix: tril, _factor_jvp, _factor_vjp)
+
+
+def normal_log_density(matrix, columns, name="matrix"):
+    """log N(column | 0, matrix) of each column, with a backward pass in closed form.
+
+    With the factor L of the matrix K and a = K^-1 r for a column r of length n,
+
+        log p = -|L^-1 r|^2 / 2 - log det L - n log(2 pi) / 2,
+        d log p / dr = -a,    d log p / dK = (a a^T - K^-1) / 2.
+
+    The matrix is factorized once, as by `cholesky`, with a jitter where it needs one.
+    The backward pass is the inverse from the factor and a product, which is less than
+    half of the work of going back through the factorization.
+
+    Args:
+        matrix: K, symmetric, of shape `[..., n, n]`.
+        columns: The deviations r from the mean, of shape `[..., n, m]`.
+        name: What to call the matrix in messages.
+
+    Returns:
+        A tensor of shape `[..., m]`, with the batch axes of both.
+
+    Raises:
+        ValueError: If the matrix has no factor, as in `check_factor`.
+
+    Example:
+    >>> matrix = np.array([[2.0, 1.0], [1.0, 2.0]], "float32")
+    >>> log_density = bl.linalg.normal_log_density(matrix, np.ones((2, 1), "float32"))
+    >>> [round(float(x), 4) for x in log_density]
+    [-2.7205]
+    """
+    matrix, columns = ops.convert_to_tensor(matrix), ops.convert_to_tensor(columns)
+    tril = check_factor(_factorize(matrix)[0], name)
+    batch = shapes.broadcast(ops.shape(matrix)[:-2], ops.shape(columns)[:-2])
+    return _log_density(*(_with_batch(x, batch) for x in (tril, matrix, columns)))
+
+
+def _log_density_of_factor(tril, matrix, columns):
+    squares = ops.sum(ops.square(solve_lower(tril, columns)), axis=-2)
+    size = ops.cast(ops.shape(matrix)[-1], columns.dtype)
+    return -0.5 * squares - half_log_det(tril)[..., None] - size * HALF_LOG_2_PI
+
+
+def _log_density_jvp(inputs, tangents):
+    tril, solved = _solved(*inputs)
+    matrix, columns = tangents
+    squares = ops.sum(solved * (matrix @ solved), axis=-2)
+    trace = ops.sum(backend.cholesky_inverse(tril) * matrix, axis=(-2, -1))
+    return 0.5 * (squares - trace[..., None]) - ops.sum(solved * columns, axis=-2)
+
+
+def _log_density_vjp(inputs, upstream):
+    tril, solved = _solved(*inputs)
+    weighted = solved * upstream[..., None, :]
+    total = ops.sum(upstream, axis=-1)[..., None, None]
+    squares = weighted @ _transpose(solved)
+    return 0.5 * (squares - total * backend.cholesky_inverse(tril)), -weighted
+
+
+def _solved(tril, matrix, columns):
+    """The factor, with its derivative, and matrix^-1 columns."""
+    tril = _factor(tril, matrix)
+    return tril, cholesky_solve(tril, columns)
+
+
+_log_density = backend.with_derivative(
+    _log_density_of_factor, _log_density_jvp, _log_density_vjp
+)
+
+
+def _transpose(matrix):
+    return ops.swapaxes(matrix, -1, -2)
+
+
+def _symmetric(matrix):
+    return 0.5 * (matrix + _transpose(matrix))
+
+
+def _lower_half(matrix):
+    """What is below the diagonal, and half of the diagonal."""
+    return 0.5 * (ops.tril(matrix) + ops.tril(matrix, -1))
+
+
+def _with_batch(matrix, batch):
+    shape = ops.shape(matrix)
+    if shapes.static(matrix)[:-2] == batch:
+        return matrix
+    return ops.broadcast_to(matrix, (*batch, *shape[-2:]))
 
 
 def solve_lower(tril, columns, *, transposed=False):
@@ -112,10 +224,9 @@ def solve_lower(tril, columns, *, transposed=False):
         A tensor of shape `[..., k, m]`, with the batch axes of both.
     """
     batch = shapes.broadcast(ops.shape(tril)[:-2], ops.shape(columns)[:-2])
-    tril = ops.broadcast_to(tril, (*batch, *ops.shape(tril)[-2:]))
-    columns = ops.broadcast_to(columns, (*batch, *ops.shape(columns)[-2:]))
+    tril, columns = _with_batch(tril, batch), _with_batch(columns, batch)
     if transposed:
-        return ops.solve_triangular(ops.swapaxes(tril, -1, -2), columns, lower=False)
+        return ops.solve_triangular(_transpose(tril), columns, lower=False)
     return ops.solve_triangular(tril, columns, lower=True)
 
 

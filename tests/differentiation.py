@@ -3,6 +3,8 @@
 The only test module, apart from those of `bayesian_layers.backend`, that imports one.
 """
 
+import warnings
+
 import keras
 import numpy as np
 from keras import ops
@@ -156,6 +158,22 @@ def second_derivative(function, x):
     x.requires_grad_()
     (first,) = torch.autograd.grad(function(x), x, create_graph=True)
     return float(torch.autograd.grad(first, x)[0])
+
+
+def forward_derivative(function, x):
+    """The derivative of a scalar function at a number, in forward mode."""
+    x = ops.convert_to_tensor(x, "float32")
+    if BACKEND == "jax":
+        import jax
+
+        return float(jax.jvp(function, (x,), (ops.ones_like(x),))[1])
+    from torch.autograd import forward_ad
+
+    with forward_ad.dual_level(), warnings.catch_warnings():
+        # PyTorch's own decompositions, as they are first used.
+        warnings.filterwarnings("ignore", "`torch.jit.script`", DeprecationWarning)
+        value = function(forward_ad.make_dual(x, ops.ones_like(x)))
+        return float(forward_ad.unpack_dual(value).tangent)
 
 
 def native_sin(x):

@@ -4,15 +4,19 @@ import numpy as np
 import pytest
 from keras import ops
 from scipy import linalg as oracle
+from scipy import stats
 
 import bayesian_layers as bl
 from bayesian_layers import linalg
 from tests.differentiation import (
     BACKEND,
     finite_difference,
+    forward_derivative,
     has_float64,
     jit,
+    second_derivative,
     value_and_grad,
+    values_and_grad,
 )
 
 rng = np.random.default_rng(0)
@@ -38,7 +42,8 @@ def kernel(x, lengthscale):
 def test_a_definite_matrix_gets_no_jitter():
     np.testing.assert_allclose(array(linalg.cholesky(MATRIX)), FACTOR, rtol=1e-5)
     matrix = tensor(MATRIX)
-    np.testing.assert_array_equal(array(linalg._jitter(matrix)), np.zeros((2, 1)))
+    _, jitter = linalg._factorize(matrix)
+    np.testing.assert_array_equal(array(jitter), np.zeros((2, 1)))
 
 
 @pytest.mark.parametrize("lengthscale", [1e-3, 0.1, 1.0, 1e3])
@@ -64,7 +69,7 @@ def test_each_matrix_of_a_batch_gets_its_own_jitter_relative_to_its_diagonal():
     x = np.repeat(np.linspace(0.0, 1.0, 20), 2)
     singular = kernel(x, 1.0)
     batch = np.stack([np.eye(40), singular, 1e8 * singular, 1e-8 * singular])
-    jitter = array(linalg._jitter(tensor(batch)))
+    jitter = array(linalg._factorize(tensor(batch))[1])
     assert jitter[0] == 0.0
     assert np.all(jitter[1:] > 0.0)
     relative = jitter / np.array([1.0, 1.0, 1e8, 1e-8])
@@ -108,6 +113,151 @@ def test_gradients_are_right_and_finite_with_a_jitter():
     assert np.isfinite(gradient).all()
 
 
+def test_the_zero_matrix_has_a_factor():
+    tril = array(linalg.cholesky(tensor(np.zeros((3, 3)))))
+    assert np.all(np.diagonal(tril) > 0.0)
+    assert np.all(tril < 1e-15)
+
+
+@pytest.mark.parametrize("function", ["cholesky", "normal_log_density"])
+def test_a_definite_matrix_is_factorized_once_for_value_and_gradient(
+    function, monkeypatch
+):
+    calls = []
+    factorize = linalg.backend.cholesky
+    monkeypatch.setattr(
+        linalg.backend, "cholesky", lambda m: calls.append(1) or factorize(m)
+    )
+    arguments = [MATRIX[0, 0], COLUMNS[0]][: 1 if function == "cholesky" else 2]
+    values_and_grad(getattr(linalg, function), *arguments)
+    # JAX traces the loop that would repeat it.
+    assert len(calls) == (2 if BACKEND == "jax" else 1)
+
+
+def functions_of_a_number():
+    """Functions of a matrix, along a line of matrices, here and in NumPy."""
+    start, step = MATRIX[0, 0], MATRIX[1, 0]
+    weights = np.arange(16.0).reshape(4, 4)
+
+    def factor(t):
+        tril = linalg.cholesky(tensor(start) + t * tensor(step))
+        return ops.sum(tensor(weights) * tril)
+
+    def expected_factor(t):
+        return np.sum(weights * np.linalg.cholesky(start + t * step))
+
+    def density(t):
+        matrix = tensor(start) + t * tensor(step)
+        columns = (1.0 + t * t) * tensor(COLUMNS[0])
+        weights = ops.arange(1.0, 6.0)
+        return ops.sum(weights * linalg.normal_log_density(matrix, columns))
+
+    def expected_density(t):
+        normal = stats.multivariate_normal(np.zeros(4), start + t * step)
+        log_densities = normal.logpdf((1.0 + t * t) * COLUMNS[0].T)
+        return np.sum(np.arange(1.0, 6.0) * log_densities)
+
+    return [(factor, expected_factor), (density, expected_density)]
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_first_and_second_derivatives_in_both_modes(index):
+    function, expected = functions_of_a_number()[index]
+    t, step = 0.3, 1e-3
+    value, (slope,) = value_and_grad(function, t)
+    np.testing.assert_allclose(value, expected(t), rtol=1e-5)
+    first = (expected(t + step) - expected(t - step)) / (2.0 * step)
+    np.testing.assert_allclose(slope, first, rtol=1e-3)
+    second = expected(t + step) - 2.0 * expected(t) + expected(t - step)
+    second = second / step**2
+    np.testing.assert_allclose(second_derivative(function, t), second, rtol=1e-3)
+    if BACKEND != "tensorflow":
+        np.testing.assert_allclose(forward_derivative(function, t), first, rtol=1e-3)
+
+
+@pytest.mark.parametrize("size", [3, 700])
+def test_log_densities_and_their_gradients(size):
+    # 700 rows are inverted by blocks where there is no function for it.
+    x = np.random.default_rng(1).normal(size=(size, 2))
+    squares = np.sum(np.square(x[:, None] - x[None]), axis=-1)
+    matrix = np.exp(-0.5 * squares) + 0.5 * np.eye(size)
+    columns = np.random.default_rng(2).normal(size=(size, 2))
+    weights = np.array([1.0, -0.5])
+
+    def weighted(matrix, columns):
+        return tensor(weights) * linalg.normal_log_density(matrix, columns)
+
+    values, gradients = values_and_grad(weighted, matrix, columns)
+    normal = stats.multivariate_normal(np.zeros(size), matrix)
+    np.testing.assert_allclose(values, weights * normal.logpdf(columns.T), rtol=1e-4)
+    inverse = np.linalg.inv(matrix)
+    solved = inverse @ columns
+    expected = 0.5 * ((weights * solved) @ solved.T - weights.sum() * inverse)
+    np.testing.assert_allclose(gradients[0], expected, atol=1e-3)
+    np.testing.assert_allclose(gradients[1], -weights * solved, atol=1e-3)
+
+
+def test_log_densities_broadcast_over_batches():
+    log_density = array(linalg.normal_log_density(tensor(MATRIX), tensor(COLUMNS)))
+    assert log_density.shape == (2, 3, 5)
+    for i, j in np.ndindex(2, 3):
+        normal = stats.multivariate_normal(np.zeros(4), MATRIX[i, 0])
+        expected = normal.logpdf(COLUMNS[j].T)
+        np.testing.assert_allclose(log_density[i, j], expected, rtol=1e-4)
+
+
+def test_log_densities_of_singular_matrices_are_finite_and_those_beyond_repair_raise():
+    singular = kernel(np.repeat(np.linspace(0.0, 1.0, 10), 2), 1.0)
+    values, gradients = values_and_grad(
+        linalg.normal_log_density, singular, np.ones((20, 1))
+    )
+    assert np.isfinite(values).all()
+    assert all(np.isfinite(gradient).all() for gradient in gradients)
+    with pytest.raises(ValueError, match="`matrix` to be positive definite"):
+        linalg.normal_log_density(tensor([[1.0, 2.0], [2.0, 1.0]]), tensor([[1.0]] * 2))
+
+
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="Unknown sizes are TensorFlow's.")
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_sizes_that_are_known_at_run_time_only(jit_compile):
+    import tensorflow as tf
+
+    @tf.function(
+        input_signature=[tf.TensorSpec((None, None)), tf.TensorSpec((None, None))],
+        jit_compile=jit_compile,
+    )
+    def program(matrix, columns):
+        with tf.GradientTape() as tape:
+            tape.watch(matrix)
+            log_density = linalg.normal_log_density(matrix, columns)
+            value = ops.sum(log_density) + ops.sum(linalg.cholesky(matrix))
+        return value, tape.gradient(value, matrix)
+
+    value, gradient = program(tensor(MATRIX[0, 0]), tensor(COLUMNS[0]))
+    normal = stats.multivariate_normal(np.zeros(4), MATRIX[0, 0])
+    expected = normal.logpdf(COLUMNS[0].T).sum() + FACTOR[0, 0].sum()
+    np.testing.assert_allclose(value, expected, rtol=1e-5)
+    assert np.isfinite(gradient).all()
+
+
+@pytest.mark.skipif(BACKEND != "jax", reason="Mapped functions are JAX's.")
+def test_mapped_over_matrices_each_has_its_own_jitter():
+    import jax
+
+    singular = kernel(np.repeat(np.linspace(0.0, 1.0, 2), 2), 1.0)
+    batch = tensor(np.stack([np.eye(4), singular]))
+
+    def total(matrix):
+        return ops.sum(linalg.normal_log_density(matrix, ops.ones((4, 1))))
+
+    values, gradients = jax.vmap(jax.value_and_grad(total))(batch)
+    for matrix, value, gradient in zip(batch, values, gradients, strict=True):
+        expected_value, (expected,) = value_and_grad(total, matrix)
+        np.testing.assert_allclose(value, expected_value, rtol=1e-3)
+        scale = np.abs(expected).max()
+        np.testing.assert_allclose(gradient / scale, expected / scale, atol=1e-2)
+
+
 @pytest.mark.parametrize("transposed", [False, True])
 def test_solutions_broadcast_over_batches(transposed):
     solved = array(
@@ -145,7 +295,7 @@ def test_the_jitter_follows_the_dtype():
     if not has_float64():
         pytest.skip("Keras computes in float32 here.")
     singular = kernel(np.repeat(np.linspace(0.0, 1.0, 10), 2), 1.0).astype("float64")
-    jitter = array(linalg._jitter(ops.convert_to_tensor(singular)))
+    jitter = array(linalg._factorize(ops.convert_to_tensor(singular))[1])
     assert 0.0 < jitter < 1e-6
 
 

@@ -8,6 +8,8 @@ the same functions; the one that belongs to `keras.backend.backend()` is used:
 - samplers: `random_gamma` (differentiable with respect to the concentration) and
   `random_poisson`;
 - `cholesky(matrix)`: with NaN, and no exception, where there is no factor;
+  `cholesky_inverse(tril)`: the inverse of the matrix, from its factor;
+- `with_derivative(function, jvp, vjp)`: a function with a derivative of its own;
 - `undifferentiable(x, message, *sources)`: the identity, whose differentiation with
   respect to `x`, or to a source that `x` was made from, raises;
 - `is_concrete(x)`: whether the numbers in a tensor can be looked at now;
@@ -38,6 +40,7 @@ else:
 
 betainc = _implementation.betainc
 cholesky = _implementation.cholesky
+cholesky_inverse = _implementation.cholesky_inverse
 compile_inference = _implementation.compile_inference
 compiles_gamma_noise = _implementation.compiles_gamma_noise
 constant = _implementation.constant
@@ -61,3 +64,4 @@ static_shape = _implementation.static_shape
 trace_state = _implementation.trace_state
 undifferentiable = _implementation.undifferentiable
 unflatten = _implementation.unflatten
+with_derivative = _implementation.with_derivative

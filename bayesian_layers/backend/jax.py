@@ -6,6 +6,7 @@ import jax.scipy.special as special
 import keras
 from jax.extend.core import get_opaque_trace_state
 
+from bayesian_layers.backend import blocks
 from bayesian_layers.seeds import key_data
 
 betainc = special.betainc
@@ -21,7 +22,29 @@ compiles_gamma_noise = True
 
 def cholesky(matrix):
     """The lower Cholesky factor, of NaN where there is none."""
-    return jnp.linalg.cholesky(matrix)
+    return jax.lax.linalg.cholesky(matrix, symmetrize_input=False)
+
+
+cholesky_inverse = blocks.cholesky_inverse
+
+
+def with_derivative(function, jvp, vjp):
+    """Gives `function(constant, *inputs)` a derivative; `constant` has none.
+
+    Args:
+        function: From tensors to a tensor.
+        jvp: From `(constant, *inputs)` and the tangents of the inputs to the tangent
+            of the result; used in both directions, as JAX transposes it.
+        vjp: From `(constant, *inputs)` and the gradient with respect to the result to
+            a tuple of those with respect to the inputs; used by other backends.
+    """
+    differentiable = jax.custom_jvp(function)
+
+    @differentiable.defjvp
+    def both(primals, tangents):
+        return differentiable(*primals), jvp(primals, tangents[1:])
+
+    return differentiable
 
 
 def random_gamma(shape, concentration, dtype, seed):

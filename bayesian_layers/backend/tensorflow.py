@@ -6,7 +6,7 @@ import weakref
 import keras
 import tensorflow as tf
 
-from bayesian_layers.backend import structures
+from bayesian_layers.backend import blocks, structures
 from bayesian_layers.seeds import key_data
 
 digamma = tf.math.digamma
@@ -64,6 +64,31 @@ def cholesky(matrix):
     diagonal = tf.reduce_sum(tf.linalg.diag_part(factor), axis=-1)
     failed = tf.math.is_nan(diagonal)[..., None, None]
     return tf.where(failed, tf.constant(float("nan"), factor.dtype), factor)
+
+
+cholesky_inverse = blocks.cholesky_inverse
+
+
+def with_derivative(function, jvp, vjp):
+    """Gives `function(constant, *inputs)` a derivative; `constant` has none.
+
+    Args:
+        function: From tensors to a tensor.
+        jvp: From `(constant, *inputs)` and the tangents of the inputs to the tangent
+            of the result; used by other backends.
+        vjp: From `(constant, *inputs)` and the gradient with respect to the result to
+            a tuple of those with respect to the inputs; used here.
+    """
+
+    @tf.custom_gradient
+    def differentiable(*inputs):
+        def gradient(upstream):
+            return (None, *vjp(inputs, upstream))
+
+        return function(*inputs), gradient
+
+    # A variable among the inputs would be taken for one that the function closes over.
+    return lambda *inputs: differentiable(*map(tf.convert_to_tensor, inputs))
 
 
 def random_gamma(shape, concentration, dtype, seed):

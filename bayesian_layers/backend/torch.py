@@ -84,6 +84,44 @@ def cholesky(matrix):
     return torch.where((info > 0)[..., None, None], torch.nan, factor)
 
 
+cholesky_inverse = torch.cholesky_inverse
+
+
+def with_derivative(function, jvp, vjp):
+    """Gives `function(constant, *inputs)` a derivative; `constant` has none.
+
+    Args:
+        function: From tensors to a tensor.
+        jvp: From `(constant, *inputs)` and the tangents of the inputs to the tangent
+            of the result; used forward.
+        vjp: From `(constant, *inputs)` and the gradient with respect to the result to
+            a tuple of those with respect to the inputs; used backward.
+    """
+
+    class Differentiable(torch.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(*inputs):
+            result = function(*inputs)
+            return result.view_as(result)
+
+        @staticmethod
+        def setup_context(context, inputs, output):
+            context.save_for_backward(*inputs)
+            context.save_for_forward(*inputs)
+
+        @staticmethod
+        def backward(context, upstream):
+            return (None, *vjp(context.saved_tensors, upstream))
+
+        @staticmethod
+        def jvp(context, _, *tangents):
+            return jvp(context.saved_tensors, tangents)
+
+    return Differentiable.apply
+
+
 def random_gamma(shape, concentration, dtype, seed):
     """Standard gamma noise, with implicit gradients to the concentration."""
     concentration = torch.broadcast_to(concentration, shape)

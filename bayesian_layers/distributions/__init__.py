@@ -18,6 +18,7 @@ from bayesian_layers.distributions.half_cauchy import HalfCauchy
 from bayesian_layers.distributions.half_normal import HalfNormal
 from bayesian_layers.distributions.independent import Independent
 from bayesian_layers.distributions.inverse_gamma import InverseGamma
+from bayesian_layers.distributions.joint_normal import JointNormal
 from bayesian_layers.distributions.kl_divergence import kl_divergence, register_kl
 from bayesian_layers.distributions.laplace import Laplace
 from bayesian_layers.distributions.log_normal import LogNormal
@@ -59,6 +60,7 @@ __all__ = [
     "HalfNormal",
     "Independent",
     "InverseGamma",
+    "JointNormal",
     "Laplace",
     "LogNormal",
     "Logistic",

@@ -240,6 +240,19 @@ class _LowerTriangular(Constraint):
         return ops.where(inside, value, ops.eye(size, dtype=value.dtype))
 
 
+class _Symmetric(Constraint):
+    event_rank = 2
+    description = "a symmetric matrix, of which no element is NaN"
+
+    def check(self, value):
+        # Symmetric but for rounding. Whether it is definite is for who factorizes it.
+        asymmetry = ops.max(ops.abs(value - ops.swapaxes(value, -1, -2)), axis=(-2, -1))
+        return asymmetry <= 1e-3 * ops.max(ops.abs(value), axis=(-2, -1))
+
+    def project(self, value):
+        return 0.5 * (value + ops.swapaxes(value, -1, -2))
+
+
 class Elementwise(Constraint):
     """Arrays of which each element is in `constraint`, as one value of some rank."""
 
@@ -320,6 +333,7 @@ nonnegative_integer = _NonnegativeInteger()
 simplex = _Simplex()
 one_hot = _OneHot()
 lower_triangular = _LowerTriangular()
+symmetric = _Symmetric()
 real_vector = Elementwise(real, 1)
 positive_vector = Elementwise(positive, 1)
 real_matrix = Elementwise(real, 2)

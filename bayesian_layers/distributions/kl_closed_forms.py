@@ -5,7 +5,7 @@ import math
 import numpy as np
 from keras import ops
 
-from bayesian_layers import backend
+from bayesian_layers import backend, linalg
 from bayesian_layers.distributions import multivariate_normal as mvn
 from bayesian_layers.distributions.bernoulli import Bernoulli
 from bayesian_layers.distributions.beta import Beta
@@ -25,6 +25,7 @@ from bayesian_layers.distributions.gumbel import Gumbel
 from bayesian_layers.distributions.half_normal import HalfNormal
 from bayesian_layers.distributions.independent import Independent
 from bayesian_layers.distributions.inverse_gamma import InverseGamma
+from bayesian_layers.distributions.joint_normal import JointNormal
 from bayesian_layers.distributions.kl_divergence import kl_divergence, register_kl
 from bayesian_layers.distributions.laplace import Laplace
 from bayesian_layers.distributions.log_normal import LogNormal
@@ -248,6 +249,20 @@ def _multivariate_normal_diag(q, p):
     second_moment = q.variance() + ops.square(q.loc - p.loc)
     square = ops.sum(second_moment / ops.square(p.scale_diag), axis=-1)
     return 0.5 * (square - q.event_shape[0]) + p._half_log_det() - q._half_log_det()
+
+
+@register_kl(JointNormal, JointNormal)
+def _joint_normal(q, p):
+    if q.event_shape != p.event_shape:
+        raise ValueError(
+            "KL of JointNormal expects equal numbers of rows and of units. Received: "
+            f"event_shape={q.event_shape} and event_shape={p.event_shape}"
+        )
+    q_tril, p_tril = q._tril(), p._tril()
+    squares = ops.square(linalg.solve_lower(p_tril, q_tril))
+    log_ratio = linalg.half_log_det(p_tril) - linalg.half_log_det(q_tril)
+    excess = 0.5 * (ops.sum(squares, axis=(-2, -1)) - q._rows()) + log_ratio
+    return q._sum_over_units(excess) + 0.5 * p._squared_distance(q.loc - p.loc)
 
 
 # Distributions made from others.

@@ -5,8 +5,10 @@ from keras import ops
 
 from bayesian_layers import backend
 from bayesian_layers.distributions import Categorical, Compound
+from bayesian_layers.keras_contact import mask_of
 from bayesian_layers.losses.alignment import align
 from bayesian_layers.losses.distribution_loss import DistributionLoss
+from bayesian_layers.random_variable import RandomVariable
 
 
 @keras.saving.register_keras_serializable("bayesian_layers.losses")
@@ -31,6 +33,11 @@ class NegativeLogLikelihood(DistributionLoss):
     A target outside of the support has probability 0, and the loss is infinite. Labels
     that are no class of a `bl.layers.Categorical` raise where the numbers can be looked
     at: on PyTorch, and outside of compiled functions.
+
+    An output whose examples depend on each other, as that of a Gaussian process does
+    (`bl.distributions.JointNormal`), has one log-probability for all of the batch. Each
+    example gets an equal part of it; weights and masks raise, as there is no term that
+    they belong to.
 
     With `beta` above 0 each term is multiplied by its predicted variance to the power
     of beta, as a constant: a network that learns mean and variance then does not give
@@ -72,12 +79,18 @@ class NegativeLogLikelihood(DistributionLoss):
             raise ValueError(f"`beta` should be between 0 and 1. Received: beta={beta}")
         self.beta = beta
 
+    def __call__(self, y_true, y_pred, sample_weight=None):
+        """Returns the loss of a batch."""
+        _check_weights(y_pred, sample_weight)
+        return super().__call__(y_true, y_pred, sample_weight)
+
     def call(self, y_true, y_pred):
         """Returns -log p(y_true) of each example and each position of it."""
         distribution = y_pred.distribution
         y_true = align(y_true, distribution.shape(), distribution)
         _check_labels(y_true, distribution)
-        return -self.log_likelihood(distribution, y_true)
+        values = -self.log_likelihood(distribution, y_true)
+        return _of_each_example(values, y_pred)
 
     def log_likelihood(self, distribution, y_true):
         """Returns the log-likelihood of each target, the expected one."""
@@ -106,6 +119,32 @@ class NegativeLogLikelihood(DistributionLoss):
     def get_config(self):
         """Returns the constructor's arguments."""
         return {**super().get_config(), "beta": self.beta}
+
+
+def _is_joint(y_pred):
+    """Whether the examples are one event: they depend on each other."""
+    return isinstance(y_pred, RandomVariable) and not y_pred.distribution.batch_shape
+
+
+def _check_weights(y_pred, sample_weight):
+    """Raises `ValueError` for weights or a mask of examples that are one event."""
+    given = {"sample_weight": sample_weight, "a mask": mask_of(y_pred)}
+    given = [name for name, weights in given.items() if weights is not None]
+    if given and _is_joint(y_pred):
+        raise ValueError(
+            f"{type(y_pred.distribution).__name__} is a distribution of all examples "
+            "together, which has one log-probability: examples have no weights of "
+            f"their own. Received: {' and '.join(given)}. Leave out examples from the "
+            "data instead."
+        )
+
+
+def _of_each_example(values, y_pred):
+    """Returns the values, or equal parts of the one that all examples have."""
+    if not _is_joint(y_pred):
+        return values
+    count = ops.shape(y_pred)[0]
+    return ops.broadcast_to(values / ops.cast(count, values.dtype), (count,))
 
 
 def _check_labels(y_true, distribution):

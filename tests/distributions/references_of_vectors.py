@@ -86,6 +86,31 @@ def multivariate_normal(loc, covariance):
     return Elementwise(batch, lambda i: _Normal(loc[i], covariance[i]))
 
 
+class JointNormal:
+    """Normal columns of length n, `[..., n, units]`: a batch of vectors, transposed."""
+
+    def __init__(self, loc, covariance_matrix):
+        # A derivative by one of two equal elements is one by their mean.
+        transposed = np.swapaxes(covariance_matrix, -1, -2)
+        covariance = 0.5 * (covariance_matrix + transposed)
+        self.base = multivariate_normal(np.swapaxes(loc, -1, -2), covariance)
+
+    def log_prob(self, x):
+        return self.base.log_prob(np.swapaxes(x, -1, -2)).sum(axis=-1)
+
+    def mean(self):
+        return np.swapaxes(self.base.mean(), -1, -2)
+
+    def variance(self):
+        return np.swapaxes(self.base.variance(), -1, -2)
+
+    def entropy(self):
+        return self.base.entropy().sum(axis=-1)
+
+    def draw(self, rng, count):
+        return np.swapaxes(self.base.draw(rng, count), -1, -2)
+
+
 def exact_simplex(x):
     """Rounds so that the sum is exactly one, in float32 as well."""
     x = np.maximum(np.round(x * 2**12), 1.0) / 2**12

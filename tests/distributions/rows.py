@@ -110,4 +110,13 @@ def lower_triangular(*shape):
     return draw
 
 
+def covariance(*shape):
+    def draw(rng):
+        factor = rng.normal(size=shape)
+        square = factor @ np.swapaxes(factor, -1, -2)
+        return (square + np.eye(shape[-1])).astype("float32")
+
+    return draw
+
+
 LOCATION_SCALE = {"loc": real(2, 1), "scale": positive(3)}

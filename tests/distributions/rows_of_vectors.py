@@ -4,11 +4,18 @@ import numpy as np
 
 from bayesian_layers import distributions
 from tests.distributions.references_of_vectors import (
+    JointNormal,
     Radial,
     dirichlet,
     multivariate_normal,
 )
-from tests.distributions.rows import lower_triangular, positive, real, row
+from tests.distributions.rows import (
+    covariance,
+    lower_triangular,
+    positive,
+    real,
+    row,
+)
 
 row(
     "Dirichlet",
@@ -57,4 +64,20 @@ row(
     missing="cdf quantile entropy",
     loc=real(2, 3),
     scale_diag=positive(2, 3),
+)
+row(
+    "JointNormal",
+    distributions.JointNormal,
+    JointNormal,
+    missing="cdf quantile",
+    loc=real(2, 3, 2),
+    covariance_matrix=covariance(1, 3, 3),
+)
+row(
+    "JointNormal of several covariances",
+    distributions.JointNormal,
+    JointNormal,
+    missing="cdf quantile",
+    loc=real(2, 1, 3, 2),
+    covariance_matrix=covariance(3, 2, 3, 3),
 )

@@ -11,7 +11,8 @@ from tests.distributions.table import ROWS
 from tests.statistics import assert_mean
 
 COUNT = 4_000
-MATRICES = {"scale_tril", "cov_perturb_factor"}
+# The axes of one parameter, where they are not those of the event.
+RANKS = {"scale_tril": 2, "cov_perturb_factor": 2, "covariance_matrix": 3}
 
 DIFFERENTIABLE = {n: r for n, r in ROWS.items() if r.reparameterized}
 # Their samples are made of several noises: no function of one uniform number.
@@ -39,7 +40,8 @@ def copies(row, count):
     shape = (count, *row.batch_shape)
     return {
         name: np.broadcast_to(
-            x, (*shape, *(x.shape[-2:] if name in MATRICES else row.event_shape))
+            x,
+            (*shape, *(x.shape[-RANKS[name] :] if name in RANKS else row.event_shape)),
         )
         for name, x in row.parameters.items()
     }

@@ -130,7 +130,9 @@ def test_fit_learns_the_noise_and_conditions_on_the_data():
     inner = np.array([[2.5], [7.5]], "float32")
     np.testing.assert_allclose(array(layer(inner).mean()), np.sin(inner), atol=0.25)
     log_prob = process(1, noise_variance=0.5, covariance_fn=None)(x).log_prob(y)
-    np.testing.assert_allclose(history.history["loss"][0], -array(log_prob) / 60, rtol=1e-4)
+    np.testing.assert_allclose(
+        history.history["loss"][0], -array(log_prob) / 60, rtol=1e-4
+    )
 
 
 def test_a_model_that_predicted_before_sees_the_data():

@@ -115,12 +115,8 @@ def test_equal_seeds_are_equal_functions_after_loading(tmp_path):
 def test_a_deep_process_is_one_function():
     model = keras.Sequential([keras.Input((2,)), sparse(), sparse()])
     prediction = bl.predict(model, NEW, num_samples=3, seed=2, verbose=0)
-    again = bl.predict(
-        model, NEW[::-1], num_samples=3, seed=2, batch_size=2, verbose=0
-    )
-    np.testing.assert_allclose(
-        again.samples[:, ::-1], prediction.samples, atol=1e-4
-    )
+    again = bl.predict(model, NEW[::-1], num_samples=3, seed=2, batch_size=2, verbose=0)
+    np.testing.assert_allclose(again.samples[:, ::-1], prediction.samples, atol=1e-4)
 
 
 def test_without_random_features_it_refuses_to_be_held():

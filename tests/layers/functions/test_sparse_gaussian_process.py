@@ -184,7 +184,9 @@ def test_units_of_their_own_are_layers_of_their_own(separate_inducing, whiten):
     layer.build(X.shape)
     randomize(layer)
     f = layer(NEW)
-    values = [array(v) for v in layer.random_weights["inducing_values"].variables.values()]
+    values = [
+        array(v) for v in layer.random_weights["inducing_values"].variables.values()
+    ]
     divergence = 0.0
     for unit, amplitude in enumerate((0.8, 1.5)):
         alone = sparse(
@@ -289,9 +291,7 @@ def test_memory_is_linear_in_the_batch():
     jaxpr = jax.make_jaxpr(lambda x: layer.distribution(x).variance())(
         np.ones((n, 2), "float32")
     )
-    sizes = [
-        int(np.prod(v.aval.shape)) for e in jaxpr.jaxpr.eqns for v in e.outvars
-    ]
+    sizes = [int(np.prod(v.aval.shape)) for e in jaxpr.jaxpr.eqns for v in e.outvars]
     assert max(sizes) <= 2 * 5 * n
 
 
