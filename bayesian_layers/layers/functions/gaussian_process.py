@@ -303,14 +303,18 @@ class GaussianProcess(Process):
         """
         given = ops.convert_to_tensor(self.conditional_inputs)
         outputs = ops.convert_to_tensor(self.conditional_outputs)
-        if backend.is_concrete(given) and bool(ops.any(ops.isnan(given))):
+        # A saved layer is traced before its data are loaded.
+        is_traced = keras_contact.in_symbolic_scope() or not backend.is_concrete(given)
+        if not is_traced and bool(ops.any(ops.isnan(given))):
             raise ValueError(
                 f"The conditioning data of layer {self.name!r} have not been loaded: a "
                 "config has their number, the weights have them. Load the weights, or "
                 "call `condition(x, y)`."
             )
         matrix = self._with_noise(self.covariance_fn(given))
-        tril = linalg.check_factor(linalg.cholesky(matrix), "covariance_fn(X) + noise")
+        tril = linalg.cholesky(matrix)
+        if not is_traced:
+            linalg.check_factor(tril, "covariance_fn(X) + noise")
         deviations = ops.transpose(outputs - self._mean(given))
         if path is not None:
             deviations = deviations - path(given)

@@ -26,6 +26,8 @@ def gradients(layer, function):
         with keras.StatelessScope(state_mapping=mapping):
             return function()
 
+    if not variables:
+        return float(array(function())), {}
     value, found = value_and_grad(at, *[array(v) for v in variables])
     return value, dict(zip([v.name for v in variables], found, strict=True))
 

@@ -38,7 +38,7 @@ def oracle():
 
 
 def test_one_observation_gives_the_known_numbers():
-    """RBF(1, 1) given f(0) = 1: at 1 the mean is exp(-1/2), the variance 1 - exp(-1)."""
+    """Given f(0) = 1, at 1: the mean is exp(-1/2), the variance 1 - exp(-1)."""
     layer = bl.layers.GaussianProcess(
         1, conditional_inputs=[[0.0]], conditional_outputs=[[1.0]]
     )
@@ -275,7 +275,6 @@ def test_duplicated_inputs_and_extreme_lengthscales_give_finite_gradients(length
 
 
 def test_a_covariance_that_is_none_raises():
-    layer = process(covariance_fn=lambda x, z: -bl.covariances.get(None)(x, z), units=1)
     layer = bl.layers.GaussianProcess(
         1, covariance_fn=lambda x, z: -ops.matmul(x, ops.transpose(z))
     )

@@ -89,7 +89,7 @@ def test_independent_inducing_values_have_the_best_of_their_kind():
 
     def bound():
         f = layer(X)
-        squares = ops.square(Y - f.mean()) + f.variance()
+        squares = ops.square(f.mean() - ops.convert_to_tensor(Y)) + f.variance()
         return -0.5 * ops.sum(squares) / NOISE - bl.total_kl(layer)
 
     _, found = gradients(layer, bound)
@@ -114,7 +114,7 @@ def test_the_collapsed_bound_is_that_of_the_matrices():
 
 @pytest.mark.parametrize("mean_fn", [None, "identity"])
 def test_whitened_and_unwhitened_values_say_the_same(mean_fn):
-    whitened = randomize(sparse(mean_fn=mean_fn)) if False else sparse(mean_fn=mean_fn)
+    whitened = sparse(mean_fn=mean_fn)
     whitened.condition(X, Y, NOISE)
     plain = sparse(mean_fn=mean_fn, whiten=False)
     plain.condition(X, Y, NOISE)
