@@ -11,6 +11,7 @@ SMALL = {
     "digits": {"epochs": 1, "train_size": 64, "num_draws": 2},
     "vae": {"epochs": 1, "units": 2, "code_size": 2, "batch_size": 500},
     "mixture_density": {"epochs": 1, "count": 64},
+    "deep_gp": {"splits": 1, "steps": 2, "num_inducing": 5, "num_samples": 2},
     "bayesian_rnn": {
         "epochs": 1,
         "units": 4,
