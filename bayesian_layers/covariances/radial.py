@@ -7,7 +7,7 @@ from keras import ops
 from bayesian_layers import seeds
 from bayesian_layers.covariances.covariance import register
 from bayesian_layers.covariances.features import random_waves
-from bayesian_layers.covariances.products import squared_distances
+from bayesian_layers.covariances.products import centred, squared_distances
 from bayesian_layers.covariances.simple import Amplitude
 
 
@@ -63,6 +63,7 @@ class Radial(Amplitude):
 
     def matrix(self, x, z, *, amplitude, lengthscale, **shape):
         """Returns amplitude**2 g(r**2)."""
+        x, z = centred(x, z)
         x = self._scaled(x, lengthscale)
         z = None if z is None else self._scaled(z, lengthscale)
         squares = squared_distances(x, z, self.smallest)
