@@ -138,7 +138,7 @@ def test_classes_are_a_mixture_over_the_draws():
     assert (compound.batch_shape, compound.event_shape) == ((2,), ())
     f = ops.expand_dims(compound.latent.loc, -1) + 0.7 * compound.nodes
     mixture = d.MixtureSameFamily(
-        d.Categorical(logits=np.zeros((2, 5))),
+        d.Categorical(logits=np.zeros((2, 5), "float32")),
         d.Categorical(logits=ops.transpose(f, (0, 2, 1))),
     )
     y = np.array([[0, 1], [2, 2]])

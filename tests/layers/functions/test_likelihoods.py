@@ -205,6 +205,7 @@ def model_of(row, policy="float32", **kwargs):
 @every_row
 def test_a_model_trains_predicts_and_is_saved(name, tmp_path):
     row = ROWS[name]
+    keras.utils.set_random_seed(1)
     model = model_of(row)
     x, y = numbers(BATCH, 3), row.targets
     before = array(model(x).expected_log_prob(y)).mean()
@@ -214,7 +215,8 @@ def test_a_model_trains_predicts_and_is_saved(name, tmp_path):
     assert after["loss"] < -terms * before
     # The predictive density is above the exponential of the bound.
     assert after["nll"] < after["loss"]
-    if "accuracy" in after:
+    # Of classes by draws, each call has its own.
+    if "accuracy" in after and not row.is_vector:
         right = array(model(x).distribution.mode()) == y
         assert abs(after["accuracy"] - right.mean()) < 1e-6
     assert model.predict(x, verbose=0).shape == y.shape
@@ -271,17 +273,17 @@ def test_distributions_are_of_float32_in_mixed_precision(name):
 
 def test_the_noise_is_learnt():
     rng = np.random.default_rng(3)
-    x = np.zeros((2000, 2), "float32")
-    y = rng.normal(size=(2000, 2)).astype("float32") * np.array([0.5, 2.0], "float32")
-    for shared, expected in ((False, [0.25, 4.0]), (True, 2.125)):
+    y = rng.normal(size=(200, 2)).astype("float32") * np.array([0.5, 2.0], "float32")
+    # Each batch is the whole sample; an epoch for each would take longer.
+    x, steps = np.zeros((20_000, 2), "float32"), np.tile(y, (100, 1))
+    for shared in (False, True):
         layer = bl.layers.GaussianLikelihood(1.0, shared=shared)
         model = keras.Sequential([keras.Input((2,)), layer])
-        model.compile(keras.optimizers.Adam(0.05), bl.losses.NegativeLogLikelihood())
-        model.fit(x, y, batch_size=2000, epochs=150, verbose=0)
-        sample = np.square(y.astype("float64"))
-        sample = sample.mean() if shared else sample.mean(axis=0)
-        np.testing.assert_allclose(sample, expected, rtol=0.15)
-        np.testing.assert_allclose(array(layer.noise_variance), sample, rtol=2e-2)
+        model.compile(keras.optimizers.Adam(0.1), bl.losses.NegativeLogLikelihood())
+        model.fit(x, steps, batch_size=200, shuffle=False, verbose=0)
+        squares = np.square(y.astype("float64"))
+        expected = squares.mean() if shared else squares.mean(axis=0)
+        np.testing.assert_allclose(array(layer.noise_variance), expected, rtol=2e-2)
 
 
 def test_a_layer_that_is_not_trained_keeps_its_noise():
