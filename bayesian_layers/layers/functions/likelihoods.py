@@ -132,7 +132,7 @@ class NoisyLikelihood(Likelihood):
 
     def _initial_scale(self, shape, dtype):
         start = parameterizations.untransformed(self._softplus, self._start, dtype)
-        return start * ops.ones(shape, dtype=dtype)
+        return start * ops.ones(shape, dtype)
 
     @property
     def scale(self):

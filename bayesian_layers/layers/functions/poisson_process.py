@@ -1,6 +1,7 @@
 """Points in space or time, whose intensity is a function."""
 
 import contextlib
+import warnings
 
 import keras
 import numpy as np
@@ -41,14 +42,16 @@ class PoissonProcess(keras.Layer):
     `log_prob` of ones is the term of each point in the log-likelihood above, the
     integral shared among them. So it trains by
 
+        process = bl.layers.PoissonProcess(f, low, high, num_points=len(points))
+        model = keras.Sequential([keras.Input((D,)), process])
         model.compile(optimizer, bl.losses.NegativeLogLikelihood())
         model.fit(points, np.ones(len(points)))
 
-    where the loss is -log p / N, for a pattern of N points. Where f(x) has a normal
-    distribution, `log_prob` is the expected log-likelihood: exact for `"exp"`, where
-    E log intensity = E f and E intensity = exp(E f + Var f / 2), and by Gauss-Hermite
-    nodes for `"softplus"`. For the evidence bound, give `bl.scale_kl` the N as
-    `dataset_size`.
+    in batches of any size: the loss is -log p / N, for a pattern of N points. Where
+    f(x) has a normal distribution, `log_prob` is the expected log-likelihood: exact for
+    `"exp"`, where E log intensity = E f and E intensity = exp(E f + Var f / 2), and by
+    Gauss-Hermite nodes for `"softplus"`. For the evidence bound, give `bl.scale_kl` the
+    N as `dataset_size`.
 
     Points outside of the region raise where the numbers can be looked at: on PyTorch,
     and outside of compiled functions.
@@ -65,8 +68,10 @@ class PoissonProcess(keras.Layer):
         num_nodes: The number of nodes: along each axis for `"quadrature"`, defaults to
             64, 24 or 12 in one, two or three dimensions; in all for `"monte_carlo"`,
             defaults to 1024.
-        num_points: The number N of points of the whole pattern. Needed where batches
-            are parts of it; defaults to the size of a batch.
+        num_points: The number N of points of the whole pattern, of which batches are
+            parts. Without it each call is taken for a whole pattern: `fit` and
+            `evaluate` with smaller batches would then count the integral in each, and
+            `fit` warns.
         seed: Integer seed of Monte Carlo nodes. Defaults to a random one.
         **kwargs: As in `keras.Layer`.
 
@@ -161,18 +166,24 @@ class PoissonProcess(keras.Layer):
         """Nodes `[q, D]`, and their weights, whose sum is the volume of the region."""
         if self.integration == "quadrature":
             return [ops.convert_to_tensor(part, dtype) for part in self._rule]
-        count = self.num_nodes or MONTE_CARLO
-        low, width = self._box[0], self._box[1] - self._box[0]
-        noise = uniform((count, len(low)), dtype, self.seed_generator)
-        nodes = ops.convert_to_tensor(low, dtype) + noise * ops.convert_to_tensor(
-            width, dtype
-        )
+        count, size = self.num_nodes or MONTE_CARLO, self._box.shape[1]
+        width = self._box[1] - self._box[0]
+        low, scale = (ops.convert_to_tensor(x, dtype) for x in (self._box[0], width))
+        nodes = low + scale * uniform((count, size), dtype, self.seed_generator)
         return nodes, ops.full((count,), np.prod(width) / count, dtype)
 
-    def call(self, points):
+    def call(self, points, training=None):
         """Returns a random variable: the intensities, which know their likelihood."""
+        if training and self.num_points is None:
+            warnings.warn(
+                "PoissonProcess without `num_points` takes each batch for a whole "
+                "pattern, with the whole integral. Give `num_points`, the number of "
+                "points that it is trained on.",
+                stacklevel=2,
+            )
         self._check_inside(points)
-        nodes, weights = self._nodes(points.dtype)
+        nodes, weights = self._nodes(common_dtype([points]))
+        nodes = ops.cast(nodes, points.dtype)
         f = self._values(ops.concatenate([points, nodes], axis=0))
         log_intensity, intensity, variance = self._moments(f)
         size = ops.shape(points)[0]
@@ -303,7 +314,9 @@ class PoissonProcess(keras.Layer):
     def _drawn_intensity(self, x):
         if not len(x):
             return np.empty(0)
-        f = self._values(ops.convert_to_tensor(x, self.compute_dtype))
+        # In few sizes, as on JAX each is compiled for.
+        padded = np.resize(x, (1 << max(6, (len(x) - 1).bit_length()), x.shape[1]))
+        f = self._values(ops.convert_to_tensor(padded, self.compute_dtype))
         if not isinstance(f, Deterministic):
             raise ValueError(
                 "A pattern is drawn from one function, and the function of this layer "
@@ -311,9 +324,10 @@ class PoissonProcess(keras.Layer):
                 f"{type(f).__name__}. Give PoissonProcess a Gaussian process layer, or "
                 "a model without an output layer."
             )
-        return ops.convert_to_numpy(LINKS[self.link](f.loc))
+        intensity = ops.stop_gradient(LINKS[self.link](f.loc))
+        return ops.convert_to_numpy(intensity)[: len(x)]
 
-    def compute_output_spec(self, points):
+    def compute_output_spec(self, points, training=None):
         """Returns the shape and dtype of the random variable."""
         dtype = keras.backend.result_type(self.compute_dtype, "float32")
         return keras.KerasTensor(self.compute_output_shape(points.shape), dtype)
