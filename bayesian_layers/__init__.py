@@ -12,6 +12,7 @@ select_default_backend()
 
 from bayesian_layers import (  # noqa: E402
     callbacks,
+    covariances,
     distributions,
     initializers,
     layers,
@@ -21,6 +22,9 @@ from bayesian_layers import (  # noqa: E402
     regularizers,
 )
 from bayesian_layers.constructors import CONSTRUCTORS  # noqa: E402
+from bayesian_layers.expected_log_likelihood import (  # noqa: E402
+    expected_log_likelihood,
+)
 from bayesian_layers.handlers import block, condition, replay, tape  # noqa: E402
 from bayesian_layers.prediction import Prediction, predict  # noqa: E402
 from bayesian_layers.random_variable import RandomVariable  # noqa: E402
@@ -49,8 +53,10 @@ __all__ = [
     "block",
     "callbacks",
     "condition",
+    "covariances",
     "distributions",
     "draw",
+    "expected_log_likelihood",
     "get_next_tracer",
     "initializers",
     "layers",

@@ -54,7 +54,8 @@ class Tape(dict):
 def tape() -> Iterator[Tape]:
     """Records the random variables that are drawn inside of the block.
 
-    A random weight is recorded, and drawn, once, by the name of its first use.
+    A random weight is recorded, and drawn, once, by the name of its first use. Noise
+    that exists only where something holds it is recorded, but not asked for.
 
     Yields:
         A dictionary from names to `RandomVariable`s, in the order of drawing. Random
@@ -92,7 +93,7 @@ def tape() -> Iterator[Tape]:
             record.of_sources[source] = value
         return value
 
-    with handle(handler):
+    with handle(handler, lambda name, source: not getattr(source, "only_held", False)):
         yield record
 
 

@@ -92,6 +92,23 @@ def kept_with(layer, name, make):
     return vars(layer).setdefault(f"_bayesian_layers_{name}", make())
 
 
+@contextlib.contextmanager
+def unlocked(layer):
+    """Within the block a layer that is built may get further weights."""
+    was_locked = layer._tracker.locked
+    layer._tracker.unlock()
+    try:
+        yield
+    finally:
+        if was_locked:
+            layer._tracker.lock()
+
+
+def untrack(layer, variable):
+    """Makes a layer forget one of its variables."""
+    layer._untrack_variable(variable)
+
+
 def is_quantized(layer):
     """Whether the dtype policy of a layer is one for quantized weights."""
     return getattr(layer.dtype_policy, "quantization_mode", None) is not None
@@ -208,6 +225,13 @@ def trained_model():
     if not isinstance(model, Trainer) or not getattr(model, "optimizer", None):
         return None, False
     return model, bool(model_call().get_value("training"))
+
+
+def steps_of_epoch(model):
+    """Returns the number of batches of an epoch of the last `fit`, 0 if not known."""
+    history = getattr(model, "history", None)
+    parameters = getattr(history, "params", None) or {}
+    return parameters.get("steps") or 0
 
 
 def has_own_loss(model):

@@ -221,6 +221,7 @@ for _method in (
     "sample",
     "sample_and_log_prob",
     "log_prob",
+    "expected_log_prob",
     "prob",
     "mean",
     "stddev",

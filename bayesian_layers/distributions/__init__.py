@@ -7,6 +7,7 @@ from bayesian_layers.distributions.beta import Beta
 from bayesian_layers.distributions.binomial import Binomial
 from bayesian_layers.distributions.categorical import Categorical
 from bayesian_layers.distributions.cauchy import Cauchy
+from bayesian_layers.distributions.compound import Compound
 from bayesian_layers.distributions.deterministic import Deterministic
 from bayesian_layers.distributions.dirichlet import Dirichlet
 from bayesian_layers.distributions.distribution import Distribution
@@ -48,6 +49,7 @@ __all__ = [
     "Binomial",
     "Categorical",
     "Cauchy",
+    "Compound",
     "Deterministic",
     "Dirichlet",
     "Distribution",

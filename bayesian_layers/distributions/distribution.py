@@ -306,6 +306,21 @@ class Distribution:
         result = self._log_prob(self.support.project(value))
         return ops.where(self.support.check(value), result, -np.inf)
 
+    def expected_log_prob(self, value: TensorLike) -> Tensor:
+        """The expected log-likelihood of `value`, the data term of an evidence bound.
+
+        It is `log_prob`, unless the distribution is `Compound`: there it is the mean,
+        over the uncertain parameter, of the log-density given that parameter.
+        """
+        return self.log_prob(value)
+
+    def predictive(self) -> "Distribution":
+        """The distribution of a value alone, as simple as it can be stated.
+
+        It is the distribution itself, unless that is `Compound`.
+        """
+        return self
+
     def prob(self, value: TensorLike) -> Tensor:
         """The density, or the probability, of `value`."""
         return ops.exp(self.log_prob(value))

@@ -61,6 +61,14 @@ def safe_log1m(x):
     return ops.where(one, -np.inf, ops.log1p(-ops.where(one, 0.0, x)))
 
 
+def log_sum_exp(terms, axis):
+    """log(sum(exp(terms))) over an axis, -inf where all terms are."""
+    # Where all are, the derivative of logsumexp would be NaN.
+    none = ops.all(ops.equal(terms, -np.inf), axis=axis, keepdims=True)
+    total = ops.logsumexp(ops.where(none, 0.0, terms), axis=axis)
+    return ops.where(ops.squeeze(none, axis=axis), -np.inf, total)
+
+
 def multiply_no_nan(x, y):
     """x * y, which is 0 where x is 0, even if y is infinite there."""
     return x * ops.where(ops.logical_and(ops.equal(x, 0.0), ops.isinf(y)), 0.0, y)

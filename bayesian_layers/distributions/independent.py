@@ -64,10 +64,18 @@ class Independent(Wrapper):
 
     def log_prob(self, value):
         """Log of the density or probability; -inf outside of the support."""
+        log_probs = self.distribution.log_prob(self._elements(value))
+        return self._sum(log_probs, self._taken())
+
+    def expected_log_prob(self, value):
+        """The sum of those of the elements."""
+        log_probs = self.distribution.expected_log_prob(self._elements(value))
+        return self._sum(log_probs, self._taken())
+
+    def _elements(self, value):
+        """The value of each element: all count, also where it broadcasts over them."""
         value = self._standardize_value(value)
-        # Each element of the event counts, also where the value broadcasts over them.
-        zeros = ops.zeros(self._sample_shape(()), dtype=value.dtype)
-        return self._sum(self.distribution.log_prob(value + zeros), self._taken())
+        return value + ops.zeros(self._sample_shape(()), dtype=value.dtype)
 
     def _mean(self):
         return self.distribution.mean()

@@ -2,12 +2,12 @@
 
 import functools
 
-import numpy as np
 from keras import ops
 
 from bayesian_layers.distributions import constraints, noise, shapes
 from bayesian_layers.distributions.categorical import Categorical
 from bayesian_layers.distributions.distribution import Distribution, register
+from bayesian_layers.distributions.functions import log_sum_exp
 
 
 @register
@@ -104,11 +104,7 @@ class MixtureSameFamily(Distribution):
         return -1 - len(self.event_shape)
 
     def _mix(self, log_values):
-        terms = self.mixture_distribution._log_probs() + log_values
-        # Where no component has any, the derivative of logsumexp would be NaN.
-        none = ops.all(ops.equal(terms, -np.inf), axis=-1, keepdims=True)
-        mixed = ops.logsumexp(ops.where(none, 0.0, terms), axis=-1)
-        return ops.where(none[..., 0], -np.inf, mixed)
+        return log_sum_exp(self.mixture_distribution._log_probs() + log_values, axis=-1)
 
     def _expand(self, value):
         return ops.expand_dims(value, self._component_axis())

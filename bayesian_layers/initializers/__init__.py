@@ -6,6 +6,7 @@ from bayesian_layers.initializers.dependent import (
     ScaledIdentity,
     TrainableLowRankNormal,
     TrainableMultivariateNormal,
+    TrainableMultivariateNormalRows,
     TrainableRadial,
 )
 from bayesian_layers.initializers.fixed import as_posterior
@@ -42,6 +43,7 @@ __all__ = [
     "TrainableLogNormal",
     "TrainableLowRankNormal",
     "TrainableMultivariateNormal",
+    "TrainableMultivariateNormalRows",
     "TrainableNormal",
     "TrainableNormalFanIn",
     "TrainableNormalFixedStddev",

@@ -22,7 +22,7 @@ from bayesian_layers.parameterizations import Softplus
 
 @register
 class ScaledIdentity(keras.initializers.Initializer):
-    """A matrix with one number on the diagonal and zeros elsewhere.
+    """Matrices with one number on the diagonal and zeros elsewhere.
 
     Args:
         value: The number.
@@ -32,8 +32,9 @@ class ScaledIdentity(keras.initializers.Initializer):
         self.value = value
 
     def __call__(self, shape, dtype=None):
-        """Returns the matrix."""
-        return self.value * ops.eye(*shape, dtype=dtype)
+        """Returns matrices of shape `[..., n, m]`."""
+        identity = ops.eye(*shape[-2:], dtype=dtype)
+        return self.value * identity * ops.ones(shape, dtype=dtype)
 
     def get_config(self):
         """Returns the constructor's arguments."""
@@ -86,9 +87,70 @@ class TrainableMultivariateNormal(Posterior):
 
     def distribution(self, loc, tril):
         """Returns the normal distribution over arrays."""
-        diagonal = Softplus()(ops.diagonal(tril))
-        scale_tril = ops.tril(tril, k=-1) + ops.diag(diagonal)
-        return _of_arrays(MultivariateNormalTriL, loc, scale_tril=scale_tril)
+        return _of_arrays(MultivariateNormalTriL, loc, scale_tril=_factor(tril))
+
+
+@register
+class TrainableMultivariateNormalRows(Posterior):
+    """Normal distributions with any covariance within rows, and none between them.
+
+    w[i] = mean[i] + L[i] @ z[i], with standard normal z and lower triangular L[i]
+
+    By name: `"trainable_multivariate_normal_rows"`. A row is the last axis of the
+    weight. The inducing values of a sparse Gaussian process, `[units, num_inducing]`,
+    have it by default.
+
+    Args:
+        stddev: The number that the diagonals of L start at, all else of it starting at
+            zero. Defaults to 1.
+        mean_initializer: Initializer of the mean. Defaults to the layer's.
+        tril_initializer: Initializer of the untransformed factors, `[..., n, n]`, in
+            place of `stddev`; their diagonals are read through softplus, above them
+            nothing is read.
+        mean_regularizer: Penalty on the mean.
+        tril_regularizer: Penalty on the untransformed factors.
+        mean_constraint: Parameterization of the mean. Defaults to none.
+
+    Example:
+    >>> posterior = bl.initializers.TrainableMultivariateNormalRows(stddev=0.1)
+    >>> layer = bl.layers.DenseReparameterization(3, kernel_initializer=posterior)
+    >>> layer.build((None, 2))
+    >>> covariance = layer.random_weights["kernel"].posterior.covariance()
+    >>> ops.shape(covariance), round(float(covariance[0, 0, 0]), 4)
+    ((2, 3, 3), 0.01)
+    """
+
+    arguments = {"mean": "loc", "tril": "tril"}
+
+    def __init__(
+        self,
+        stddev=1.0,
+        mean_initializer=None,
+        tril_initializer=None,
+        mean_regularizer=None,
+        tril_regularizer=None,
+        mean_constraint=None,
+    ):
+        if not stddev > 0.0:
+            raise ValueError(f"`stddev` should be positive. Received: stddev={stddev}")
+        # The inverse of softplus, which is all that the diagonal is read through.
+        self.defaults = {"tril": ScaledIdentity(math.log(math.expm1(stddev)))}
+        super().__init__(
+            stddev=stddev,
+            mean_initializer=mean_initializer,
+            tril_initializer=tril_initializer,
+            mean_regularizer=mean_regularizer,
+            tril_regularizer=tril_regularizer,
+            mean_constraint=mean_constraint,
+        )
+
+    def shapes(self, shape):
+        """Returns the shapes: a square for each row."""
+        return {"loc": shape, "tril": (*shape, shape[-1])}
+
+    def distribution(self, loc, tril):
+        """Returns the normal distributions over rows."""
+        return MultivariateNormalTriL.rebuild({"loc": loc, "scale_tril": _factor(tril)})
 
 
 @register
@@ -178,6 +240,13 @@ class TrainableRadial(TrainableNormal):
     def distribution(self, loc, scale):
         """Returns the radial distribution over arrays."""
         return _of_arrays(Radial, loc, scale_diag=_flat(scale))
+
+
+def _factor(tril):
+    """A lower triangular factor with a positive diagonal, from any square matrix."""
+    diagonal = Softplus()(ops.diagonal(tril, axis1=-2, axis2=-1))
+    identity = ops.eye(tril.shape[-1], dtype=tril.dtype)
+    return ops.tril(tril, k=-1) + diagonal[..., None] * identity
 
 
 def _flat(array):

@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from bayesian_layers import backend
-from bayesian_layers.distributions import Categorical
+from bayesian_layers.distributions import Categorical, Compound
 from bayesian_layers.keras_contact import mask_of
 from bayesian_layers.losses.alignment import align
 from bayesian_layers.losses.distribution_loss import DistributionLoss
@@ -18,6 +18,12 @@ class NegativeLogLikelihood(DistributionLoss):
     The log-probability is summed over all axes but the first, and averaged over that,
     the examples. Together with `bl.scale_kl(model, dataset_size=number of examples)`
     the loss of a Bayesian network is then its negative evidence bound, per example.
+
+    Where function values are uncertain, as those of a Gaussian process before a
+    `bl.layers.GaussianLikelihood`, it is the expected log-likelihood,
+    -E_{f ~ q(f)} log p(y_true | f): the data term of the evidence bound. The metric
+    `bl.metrics.NegativeLogLikelihood` is of the predictive density instead,
+    -log E_{f ~ q(f)} p(y_true | f).
 
     Targets of shape `[B]` are taken for `[B, 1]` where the output has that shape, and
     the reverse; other shapes raise. `sample_weight` may weigh examples, `[B]`, or also
@@ -83,7 +89,11 @@ class NegativeLogLikelihood(DistributionLoss):
         distribution = y_pred.distribution
         y_true = align(y_true, distribution.shape(), distribution)
         _check_labels(y_true, distribution)
-        return _of_each_example(-distribution.log_prob(y_true), y_pred)
+        return _of_each_example(-self.log_likelihood(distribution, y_true), y_pred)
+
+    def log_likelihood(self, distribution, y_true):
+        """Returns the log-likelihood of each target, the expected one."""
+        return distribution.expected_log_prob(y_true)
 
     def term_weights(self, y_pred, weights):
         """Returns the weights, times the power of the variance over its mean."""
@@ -138,6 +148,8 @@ def _of_each_example(values, y_pred):
 
 def _check_labels(y_true, distribution):
     """Raises `ValueError` for labels that are no class, if they can be looked at."""
+    if isinstance(distribution, Compound):
+        distribution = distribution._specimen
     if not isinstance(distribution, Categorical) or not backend.is_concrete(y_true):
         return
     inside = distribution.support.check(ops.cast(y_true, "float32"))

@@ -16,8 +16,8 @@ class Accuracy(keras.metrics.Mean):
 
     The string `"accuracy"` will not do: Keras takes what it sees, one class for each
     example, for scores of classes. For `bl.layers.Categorical`, `Bernoulli` and
-    `OneHotCategorical`; labels may be of shape `[B]` or `[B, 1]`. Masked steps are left
-    out.
+    `OneHotCategorical`, and for likelihoods of classes; labels may be of shape `[B]` or
+    `[B, 1]`. Masked steps are left out.
 
     Args:
         name: The name of the metric.
@@ -39,10 +39,10 @@ class Accuracy(keras.metrics.Mean):
     def update_state(self, y_true, y_pred, sample_weight=None):
         """Adds a batch."""
         families = (Bernoulli, Categorical, OneHotCategorical)
-        distribution = getattr(y_pred, "distribution", None)
-        if not isinstance(y_pred, RandomVariable) or not isinstance(
-            distribution, families
-        ):
+        distribution = None
+        if isinstance(y_pred, RandomVariable):
+            distribution = y_pred.distribution.predictive()
+        if not isinstance(distribution, families):
             raise TypeError(
                 "Accuracy needs the random variable of a head such as "
                 f"`bl.layers.Categorical`. Received: y_pred={y_pred!r}"

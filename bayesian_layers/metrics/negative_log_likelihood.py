@@ -8,6 +8,13 @@ from bayesian_layers.keras_contact import optimized
 from bayesian_layers.losses.distribution_loss import sum_of_weights
 
 
+class _OfPredictions(losses.NegativeLogLikelihood):
+    """The negative logarithm of the predictive density."""
+
+    def log_likelihood(self, distribution, y_true):
+        return distribution.log_prob(y_true)
+
+
 @optimized("down")
 @keras.saving.register_keras_serializable("bayesian_layers.metrics")
 class NegativeLogLikelihood(keras.metrics.Metric):
@@ -16,8 +23,11 @@ class NegativeLogLikelihood(keras.metrics.Metric):
     As in `bl.losses.NegativeLogLikelihood` the log-probability is summed over all axes
     but the first, masked steps are left out, and the sum is averaged over examples:
     over all those of an epoch, whatever the sizes of batches. The loss of a Bayesian
-    network holds its KL besides; this does not. In `compile(metrics=...)` it gives
-    `nll` and `val_nll` to the logs, to `History` and to `EarlyStopping`.
+    network holds its KL besides; this does not. Where function values are uncertain, as
+    those of a Gaussian process, it is of the predictive density, in which they are
+    integrated out, and not the expected log-likelihood that is trained. In
+    `compile(metrics=...)` it gives `nll` and `val_nll` to the logs, to `History` and to
+    `EarlyStopping`.
 
     Keras hands weights to `compile(weighted_metrics=...)` only. There the mean is the
     weighted one, divided by the sum of the weights (where steps have weights of their
@@ -41,7 +51,7 @@ class NegativeLogLikelihood(keras.metrics.Metric):
 
     def __init__(self, name="nll", dtype=None):
         super().__init__(name=name, dtype=dtype)
-        self._loss = losses.NegativeLogLikelihood(reduction="sum", dtype=dtype)
+        self._loss = _OfPredictions(reduction="sum", dtype=dtype)
         self.total = self.add_variable((), "zeros", name="total")
         self.count = self.add_variable((), "zeros", name="count")
 

@@ -2,8 +2,8 @@
 
 from keras import ops
 
-from bayesian_layers.layers.outputs.output_layer import OutputLayer
 from bayesian_layers.layers.receiving import ReceivesRandomVariables
+from bayesian_layers.layers.returning import ReturnsRandomVariables
 from bayesian_layers.layers.weights.composite import Composite
 from bayesian_layers.random_weights import RandomWeights
 from bayesian_layers.random_weights.held import hold
@@ -11,7 +11,12 @@ from bayesian_layers.random_weights.kl import random_weights
 from bayesian_layers.seeds import Replay
 
 # The layers whose results differ from draw to draw.
-RANDOM_LAYERS = (RandomWeights, Composite, OutputLayer, ReceivesRandomVariables)
+RANDOM_LAYERS = (
+    RandomWeights,
+    Composite,
+    ReturnsRandomVariables,
+    ReceivesRandomVariables,
+)
 
 
 def draw_weights(model, seeds, dtype):

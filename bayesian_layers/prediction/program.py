@@ -241,7 +241,7 @@ class Program:
 
 def _distribution_of(output):
     is_random = isinstance(output, RandomVariable)
-    return output.distribution if is_random else Deterministic(output)
+    return output.distribution.predictive() if is_random else Deterministic(output)
 
 
 def _classifiers(distributions, from_logits):

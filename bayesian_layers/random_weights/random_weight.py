@@ -134,6 +134,9 @@ class RandomWeight:
         """The name that handlers see, if the layer is called as it is called now."""
         return f"{keras_contact.called_path(self.layer)}/{self.name}"
 
+    # Whether it exists only where something holds it (see `FunctionNoise`).
+    only_held = False
+
     def is_wanted(self):
         """Whether a handler in force looks at the weight, or sets it."""
         return is_tracing() and is_wanted(self.path, self)
@@ -150,6 +153,6 @@ class RandomWeight:
         prior = None if self.prior is None else type(self.prior).__name__
         return (
             f"<RandomWeight {self.layer.name}/{self.name} "
-            f"shape={tuple(self.location.shape)} "
+            f"shape={self.posterior.shape()} "
             f"posterior={type(self.posterior).__name__} prior={prior}>"
         )

@@ -56,10 +56,10 @@ class TrainingChecks:
             self._check_decay(model)
 
     def _is_differentiated(self):
-        variables = [w.location for w in self._layer.random_weights.values()]
         return any(
             backend.is_differentiated(ops.convert_to_tensor(variable))
-            for variable in variables
+            for weight in self._layer.random_weights.values()
+            for variable in weight.variables.values()
         )
 
     def _check_scale(self, model):

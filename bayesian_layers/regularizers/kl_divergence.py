@@ -15,6 +15,7 @@ from bayesian_layers.distributions import (
     shapes,
 )
 from bayesian_layers.distributions.kl_divergence import closed_form
+from bayesian_layers.distributions.multivariate_normal import MultivariateNormal
 from bayesian_layers.random_variable import RandomVariable
 
 register = keras.saving.register_keras_serializable("bayesian_layers.regularizers")
@@ -84,7 +85,11 @@ class KLDivergence(keras.regularizers.Regularizer):
         if isinstance(q, Deterministic):
             return -ops.sum(prior.log_prob(q.mean()))
         if isinstance(q, Reshaped) and isinstance(p, Normal):
-            q, p = q.distribution, _flat_normal(p, q.event_shape)
+            q, p = q.distribution, _as_rows(p, q.event_shape, (-1,))
+        elif isinstance(q, MultivariateNormal) and isinstance(p, Normal):
+            p = _as_rows(p, weight.shape)
+        elif isinstance(q, Normal) and isinstance(p, MultivariateNormal):
+            q = _as_rows(q, weight.shape)
         kl = closed_form(type(q), type(p))
         if kl is not None:
             return ops.sum(kl(q, p))
@@ -131,10 +136,10 @@ def _elements(distribution):
     return distribution
 
 
-def _flat_normal(prior, shape):
-    """Independent normal distributions, as one multivariate distribution."""
+def _as_rows(normal, shape, new_shape=None):
+    """Independent normal distributions, as multivariate ones over the last axis."""
     loc, scale = (
-        ops.reshape(ops.broadcast_to(value, shape), (-1,))
-        for value in (prior.loc, prior.scale)
+        ops.reshape(ops.broadcast_to(value, tuple(shape)), tuple(new_shape or shape))
+        for value in (normal.loc, normal.scale)
     )
     return MultivariateNormalDiag.rebuild({"loc": loc, "scale_diag": scale})

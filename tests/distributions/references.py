@@ -185,3 +185,12 @@ class Quantized:
 
     def draw(self, rng, count):
         return np.clip(np.round(self.base.draw(rng, count)), self.low, self.high)
+
+
+def over_normal(loc, scale, reference):
+    """The mixture of `reference(f)` over a fine grid of f ~ Normal(loc, scale)."""
+    z = np.linspace(-9.0, 9.0, 181)
+    weights = np.exp(-0.5 * np.square(z))
+    return Mixture(
+        weights / weights.sum(), reference(loc[..., None] + scale[..., None] * z)
+    )

@@ -5,7 +5,14 @@ from scipy import special, stats
 
 from bayesian_layers import distributions
 from bayesian_layers.distributions import transforms
-from tests.distributions.references import Independent, Mixture, Quantized, scipy
+from tests.distributions.references import (
+    Finite,
+    Independent,
+    Mixture,
+    Quantized,
+    over_normal,
+    scipy,
+)
 from tests.distributions.references_of_vectors import Reshaped, multivariate_normal
 from tests.distributions.rows import LOCATION_SCALE, positive, real, row
 
@@ -88,4 +95,64 @@ row(
     missing="quantile",
     continuous=False,
     **LOCATION_SCALE,
+)
+row(
+    "Compound",
+    lambda loc, scale, noise: distributions.Compound(
+        distributions.Normal(loc, scale), distributions.Normal(0.0, noise), "loc"
+    ),
+    lambda loc, scale, noise: scipy(
+        stats.norm, loc=loc, scale=np.sqrt(np.square(scale) + np.square(noise))
+    ),
+    loc=real(2, 1),
+    scale=positive(3, low=0.9, high=1.1),
+    noise=positive(2, 1, low=0.9, high=1.1),
+)
+row(
+    "Compound of counts",
+    lambda loc, scale: distributions.Compound(
+        distributions.Normal(loc, scale),
+        distributions.Poisson(log_rate=0.0),
+        "log_rate",
+    ),
+    lambda loc, scale: over_normal(
+        loc, scale, lambda f: scipy(stats.poisson, np.exp(f))
+    ),
+    missing="quantile mode entropy",
+    continuous=False,
+    loc=real(2, 1),
+    scale=positive(3, low=0.2, high=0.6),
+)
+row(
+    "Compound of classes",
+    lambda loc, scale: distributions.Compound(
+        distributions.Normal(loc, scale), distributions.Bernoulli(logits=0.0), "logits"
+    ),
+    lambda loc, scale: Finite(
+        over_normal(
+            loc, scale, lambda f: scipy(stats.bernoulli, special.expit(f))
+        ).mean()[..., None]
+        * [-1.0, 1.0]
+        + [1.0, 0.0]
+    ),
+    missing="quantile",
+    continuous=False,
+    loc=real(2, 1),
+    scale=positive(3, low=0.2, high=1.5),
+)
+row(
+    "Compound with heavy tails",
+    lambda loc, scale, noise: distributions.Compound(
+        distributions.Normal(loc, scale),
+        distributions.StudentT(5.0, 0.0, noise),
+        "loc",
+        num_nodes=40,
+    ),
+    lambda loc, scale, noise: over_normal(
+        loc, scale, lambda f: scipy(stats.t, 5.0, loc=f, scale=noise[..., None])
+    ),
+    missing="quantile mode entropy",
+    loc=real(2, 1),
+    scale=positive(3, low=0.2, high=0.5),
+    noise=positive(2, 1, low=1.0, high=2.0),
 )

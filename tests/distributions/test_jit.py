@@ -9,7 +9,14 @@ from tests.differentiation import BACKEND, grad, jit
 from tests.distributions.table import ROWS
 
 # Made from others, with parameters that are those of their parts.
-OF_OTHERS = ("Independent", "MixtureSameFamily", "Quantized", "Reshaped", "Transformed")
+OF_OTHERS = (
+    "Compound",
+    "Independent",
+    "MixtureSameFamily",
+    "Quantized",
+    "Reshaped",
+    "Transformed",
+)
 OF_THEMSELVES = [name for name in ROWS if not name.startswith(OF_OTHERS)]
 
 

@@ -17,6 +17,10 @@ from tests.distributions.table import ROWS
 from tests.statistics import assert_mean
 
 WITHOUT_CLOSED_FORM = {
+    "Compound",
+    "Compound of classes",
+    "Compound of counts",
+    "Compound with heavy tails",
     "Deterministic",
     "HalfCauchy",
     "Logistic",

@@ -16,11 +16,20 @@ RANKS = {"scale_tril": 2, "cov_perturb_factor": 2, "covariance_matrix": 3}
 
 DIFFERENTIABLE = {n: r for n, r in ROWS.items() if r.reparameterized}
 # Their samples are made of several noises: no function of one uniform number.
-COMPOUND = ["Gamma", "InverseGamma", "Beta", "StudentT"]
+COMPOUND = [
+    "Gamma",
+    "InverseGamma",
+    "Beta",
+    "StudentT",
+    "Compound",
+]
 INVERTED = [
     name
     for name, row in DIFFERENTIABLE.items()
-    if not row.event_shape and row.continuous and name not in COMPOUND
+    if not row.event_shape
+    and row.continuous
+    # Of heavy tails it would take a hundred thousand draws; they are the same steps.
+    and name not in [*COMPOUND, "Compound with heavy tails"]
 ]
 # Reshaped has no batch axes; its samples are those of a vector.
 VECTORS = [n for n, r in DIFFERENTIABLE.items() if r.event_shape and n != "Reshaped"]
@@ -112,7 +121,7 @@ def poisson(rate):
 
 
 # Integers have no gradients on any backend.
-OF_INTEGERS = {"Bernoulli", "Categorical", "OneHotCategorical"}
+OF_INTEGERS = {"Bernoulli", "Compound of classes", "Categorical", "OneHotCategorical"}
 UNDIFFERENTIABLE = {
     **{
         name: row.make

@@ -46,6 +46,15 @@ def _full(v):
     return v["kernel"].ravel(), tril @ tril.T
 
 
+def _full_rows(v):
+    covariance = np.zeros((SIZE, SIZE))
+    for i, tril in enumerate(v["kernel_tril"]):
+        tril = np.tril(tril, -1) + np.diag(softplus(np.diag(tril)))
+        row = slice(i * SHAPE[1], (i + 1) * SHAPE[1])
+        covariance[row, row] = tril @ tril.T
+    return v["kernel"].ravel(), covariance
+
+
 def _radial(v):
     variance = np.square(softplus(v["kernel_scale"])).ravel() / SIZE
     return v["kernel"].ravel(), np.diag(variance)
@@ -133,6 +142,16 @@ ROWS = {
         {"kernel": SHAPE, "kernel_tril": (SIZE, SIZE)},
         moments=_full,
         default={"kernel_tril": -3.0 * np.eye(SIZE)},
+    ),
+    "TrainableMultivariateNormalRows": Row(
+        initializers.TrainableMultivariateNormalRows,
+        {"kernel": SHAPE, "kernel_tril": (*SHAPE, SHAPE[1])},
+        moments=_full_rows,
+        default={
+            "kernel_tril": np.broadcast_to(
+                np.log(np.expm1(1.0)) * np.eye(2, dtype="float32"), (3, 2, 2)
+            )
+        },
     ),
     "TrainableRadial": Row(
         initializers.TrainableRadial, LOC_SCALE, moments=_radial, default=STARTS

@@ -120,7 +120,12 @@ def test_the_trained_standard_deviation_has_a_parameterization(
 
 
 @pytest.mark.parametrize(
-    "name", ["TrainableMultivariateNormal", "TrainableLowRankNormal"]
+    "name",
+    [
+        "TrainableMultivariateNormal",
+        "TrainableMultivariateNormalRows",
+        "TrainableLowRankNormal",
+    ],
 )
 @pytest.mark.parametrize("tied", [False, True])
 def test_the_divergence_of_dependent_weights_is_that_of_the_matrices(name, tied):

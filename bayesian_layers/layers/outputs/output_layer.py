@@ -3,13 +3,11 @@
 import keras
 from keras import ops
 
-from bayesian_layers import backend, seeds
 from bayesian_layers.distributions import Distribution, kl_divergence
-from bayesian_layers.keras_contact import called_path
-from bayesian_layers.random_variable import RandomVariable
+from bayesian_layers.layers.returning import ReturnsRandomVariables
 
 
-class OutputLayer(keras.Layer):
+class OutputLayer(ReturnsRandomVariables):
     """Base of layers that compute a distribution and return a random variable.
 
     A subclass writes `distribution(inputs)`, which returns a distribution made from
@@ -40,16 +38,8 @@ class OutputLayer(keras.Layer):
     ((8, 2), (8, 2))
     """
 
-    def __init__(
-        self, *, convert="sample", prior=None, kl_weight=1.0, seed=None, **kwargs
-    ):
+    def __init__(self, *, prior=None, kl_weight=1.0, **kwargs):
         super().__init__(**kwargs)
-        conversions = self._conversions()
-        if convert not in conversions:
-            raise ValueError(
-                f"`convert` of {type(self).__name__} should be one of "
-                f"{conversions}. Received: convert={convert!r}"
-            )
         if prior is not None and not isinstance(prior, Distribution):
             raise TypeError(
                 "`prior` should be a distribution such as "
@@ -60,37 +50,13 @@ class OutputLayer(keras.Layer):
                 "`kl_weight` belongs to the KL from a `prior`. Received: "
                 f"kl_weight={kl_weight}, prior=None"
             )
-        self.supports_masking = True
-        self.convert = convert
         self.prior = prior
         self.kl_weight = kl_weight
-        self.seed = seed
-        self.seed_generator = seeds.generator(seed)
-
-    def distribution(self, inputs):
-        """Returns the distribution. A subclass writes this."""
-        raise NotImplementedError
-
-    def _conversions(self):
-        """What `convert` may be."""
-        return ("sample", "mean", "mode")
-
-    def call(self, inputs):
-        """Returns a random variable."""
-        return self._random_variable(self.distribution(inputs))
 
     def _random_variable(self, distribution):
-        value = None
         if self.prior is not None:
             self.add_loss(self.kl_weight * self._mean_kl(distribution))
-        if self.convert != "sample":
-            value = getattr(distribution, self.convert)()
-        return RandomVariable(
-            distribution,
-            value=value,
-            name=called_path(self),
-            seed=self.seed_generator,
-        )
+        return super()._random_variable(distribution)
 
     def _mean_kl(self, distribution):
         """KL(distribution || prior), summed over all axes but the first."""
@@ -99,30 +65,12 @@ class OutputLayer(keras.Layer):
         )
         return ops.mean(ops.sum(kl, axis=tuple(range(1, len(kl.shape)))))
 
-    def compute_output_spec(self, *args, **kwargs):
-        """Returns the shape and dtype of the random variable."""
-        return _Traced(self).compute_output_spec(*args, **kwargs)
-
-    def compute_output_shape(self, input_shape):
-        """Returns the shape of the random variable."""
-        inputs = keras.tree.map_shape_structure(
-            lambda shape: keras.KerasTensor(shape, self.compute_dtype), input_shape
-        )
-        return self.compute_output_spec(inputs).shape
-
-    def _float_dtype(self):
-        """Distributions are computed with in float32 or better."""
-        dtype = self.compute_dtype
-        return "float32" if dtype in ("float16", "bfloat16") else dtype
-
     def get_config(self):
         """Returns the constructor's arguments."""
         return {
             **super().get_config(),
-            "convert": self.convert,
             "prior": keras.saving.serialize_keras_object(self.prior),
             "kl_weight": self.kl_weight,
-            "seed": self.seed,
         }
 
     @classmethod
@@ -130,26 +78,3 @@ class OutputLayer(keras.Layer):
         """Makes a layer from what `get_config` returned."""
         prior = keras.saving.deserialize_keras_object(config["prior"])
         return super().from_config({**config, "prior": prior}, *args, **kwargs)
-
-
-class _Traced(keras.Operation):
-    """The shape and dtype of a layer's draws, without drawing."""
-
-    def __init__(self, layer):
-        super().__init__()
-        self.layer = layer
-
-    def call(self, *args, **kwargs):
-        distribution = self.layer.distribution(*args, **kwargs)
-        if draws_gamma_noise(distribution):
-            self.layer.supports_jit = backend.compiles_gamma_noise
-        return ops.zeros(distribution._sample_shape(()), distribution.dtype)
-
-
-def draws_gamma_noise(distribution):
-    """Whether XLA may be unable to draw from it, or from what it is made of."""
-    return distribution.draws_gamma_noise or any(
-        draws_gamma_noise(part)
-        for part in distribution._arguments.values()
-        if isinstance(part, Distribution)
-    )
