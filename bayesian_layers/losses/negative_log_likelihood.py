@@ -89,7 +89,8 @@ class NegativeLogLikelihood(DistributionLoss):
         distribution = y_pred.distribution
         y_true = align(y_true, distribution.shape(), distribution)
         _check_labels(y_true, distribution)
-        return _of_each_example(-self.log_likelihood(distribution, y_true), y_pred)
+        values = -self.log_likelihood(distribution, y_true)
+        return _of_each_example(values, y_pred)
 
     def log_likelihood(self, distribution, y_true):
         """Returns the log-likelihood of each target, the expected one."""

@@ -8,8 +8,12 @@ import numpy as np
 from keras import ops
 
 from bayesian_layers import backend, keras_contact, linalg
-from bayesian_layers.distributions import Deterministic, JointNormal, Normal
-from bayesian_layers.layers.functions.process import Process, per_unit
+from bayesian_layers.distributions import Deterministic, Normal
+from bayesian_layers.layers.functions.process import (
+    Process,
+    joint_normal,
+    per_unit,
+)
 from bayesian_layers.layers.register import register
 from bayesian_layers.parameterizations import Softplus, untransformed
 
@@ -333,7 +337,7 @@ class GaussianProcess(Process):
             identity = ops.eye(ops.shape(x)[0], dtype=matrix.dtype)
             matrix = matrix + self._noise() * identity
         zeros = ops.zeros((ops.shape(x)[0], self.units), dtype=matrix.dtype)
-        return JointNormal.rebuild({"loc": loc + zeros, "covariance_matrix": matrix})
+        return joint_normal(loc + zeros, matrix)
 
     def _around(self, function):
         """The distribution around a held function: itself, or noisy observations."""

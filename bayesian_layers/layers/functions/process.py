@@ -146,6 +146,12 @@ class Process(RandomWeights, ReturnsRandomVariables):
         return super().from_config(config)
 
 
+def joint_normal(loc, matrix):
+    """The `JointNormal` with covariances `[n, n]` or `[units, n, n]`."""
+    matrix = matrix[None] if len(matrix.shape) == 2 else matrix
+    return distributions.JointNormal.rebuild({"loc": loc, "covariance_matrix": matrix})
+
+
 def per_unit(vectors, matrices):
     """vectors[u] @ matrices[u]: `[units, k]` and `[k, n]` or `[units, k, n]`."""
     if len(matrices.shape) == 2:

@@ -7,7 +7,6 @@ from keras import ops
 from bayesian_layers import initializers, linalg, regularizers
 from bayesian_layers.distributions import (
     Deterministic,
-    JointNormal,
     MultivariateNormalTriL,
     Normal,
 )
@@ -15,6 +14,7 @@ from bayesian_layers.layers.functions import collapsed
 from bayesian_layers.layers.functions.inducing import ProcessKLDivergence
 from bayesian_layers.layers.functions.process import (
     Process,
+    joint_normal,
     per_unit,
     positive_integer,
 )
@@ -268,7 +268,7 @@ class SparseGaussianProcess(Process):
         matrix = self.covariance_fn(x) - _gram(whitened)
         if spread is not None:
             matrix = matrix + _gram(spread)
-        return JointNormal.rebuild({"loc": loc, "covariance_matrix": matrix})
+        return joint_normal(loc, matrix)
 
     # Gaussian noise: the optimum in closed form.
 
