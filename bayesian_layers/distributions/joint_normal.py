@@ -52,11 +52,14 @@ class JointNormal(Distribution):
     def __init__(self, loc, covariance_matrix):
         if isinstance(covariance_matrix, (list, tuple)):
             covariance_matrix = ops.convert_to_tensor(covariance_matrix)
-        # A variable stays what it is, so that it can be read again: it has three axes.
-        is_variable = isinstance(covariance_matrix, keras.Variable)
-        if not is_variable and len(covariance_matrix.shape) == 2:
-            covariance_matrix = covariance_matrix[None]
+        covariance_matrix = _with_units(covariance_matrix)
         super().__init__(loc=loc, covariance_matrix=covariance_matrix)
+
+    @classmethod
+    def rebuild(cls, arguments):
+        """As in `Distribution`; a matrix without the axis of units gets it, too."""
+        matrix = _with_units(arguments["covariance_matrix"])
+        return super().rebuild({**arguments, "covariance_matrix": matrix})
 
     def _validate(self):
         loc, matrix = (shapes.static(value) for value in self._given().values())
@@ -190,6 +193,16 @@ class JointNormal(Distribution):
     def marginal(self):
         """The distribution of each element by itself, a `Normal` `[..., n, units]`."""
         return Normal(self.mean(), self.stddev())
+
+
+def _with_units(matrix):
+    """A matrix `[n, n]` as `[1, n, n]`; anything else as it is.
+
+    A variable stays what it is, so that it can be read again: it has three axes.
+    """
+    if isinstance(matrix, keras.Variable) or len(getattr(matrix, "shape", ())) != 2:
+        return matrix
+    return matrix[None]
 
 
 def _inverse(order):

@@ -51,6 +51,15 @@ def test_samples_have_one_density_each_and_their_covariance(covariance):
     )
 
 
+def test_rebuilt_without_a_look_it_may_have_a_matrix_without_units():
+    loc, matrix = ops.convert_to_tensor(LOC), ops.convert_to_tensor(SHARED)
+    normal = JointNormal.rebuild({"loc": loc, "covariance_matrix": matrix})
+    assert normal.batch_shape == ()
+    np.testing.assert_allclose(
+        array(normal.log_prob(LOC)), log_prob(LOC, SHARED), rtol=1e-5
+    )
+
+
 def test_samples_and_units_that_share_a_matrix_factorize_it_once(monkeypatch):
     sizes = []
     factorize = linalg._factorize
