@@ -1,0 +1,7 @@
+"""Uncertainty over functions."""
+
+from bayesian_layers.layers.functions.spectral_normalization import (
+    SpectralNormalization,
+)
+
+__all__ = ["SpectralNormalization"]
