@@ -12,6 +12,7 @@ select_default_backend()
 
 from bayesian_layers import (  # noqa: E402
     callbacks,
+    covariances,
     distributions,
     initializers,
     layers,
@@ -49,6 +50,7 @@ __all__ = [
     "block",
     "callbacks",
     "condition",
+    "covariances",
     "distributions",
     "draw",
     "get_next_tracer",
