@@ -11,6 +11,7 @@ SMALL = {
     "digits": {"epochs": 1, "train_size": 64, "num_draws": 2},
     "vae": {"epochs": 1, "units": 2, "code_size": 2, "batch_size": 500},
     "mixture_density": {"epochs": 1, "count": 64},
+    "sngp": {"epochs": 1, "units": 4, "num_blocks": 1, "num_features": 8},
     "bayesian_rnn": {
         "epochs": 1,
         "units": 4,
