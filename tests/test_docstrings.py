@@ -54,7 +54,8 @@ def test_python_blocks_of_a_page_run(path):
 
 
 def public_objects():
-    for namespace in (bl, bl.distributions, bl.distributions.transforms, bl.layers):
+    namespaces = (bl.covariances, bl.distributions, bl.distributions.transforms)
+    for namespace in (bl, *namespaces, bl.layers):
         for name in getattr(namespace, "__all__", vars(namespace)):
             value = getattr(namespace, name)
             if (inspect.isclass(value) or inspect.isfunction(value)) and (

@@ -8,6 +8,7 @@ from keras import ops
 
 from bayesian_layers import seeds
 from bayesian_layers.covariances.covariance import Covariance, register
+from bayesian_layers.covariances.features import random_signs
 from bayesian_layers.covariances.identifiers import get
 from bayesian_layers.covariances.simple import Constant
 from bayesian_layers.distributions import shapes
@@ -106,9 +107,7 @@ class Sum(Composition):
         seed, sign_seed = seeds.split(seed, 2)
         parts = self._features_of_parts(num_features, seed)
         # Signs make the expectation of products between different parts zero.
-        shape = (len(parts), num_features)
-        coins = keras.random.randint(shape, 0, 2, dtype="int32", seed=sign_seed)
-        signs = ops.cast(2 * coins - 1, self.precision)
+        signs = random_signs((len(parts), num_features), self.precision, sign_seed)
 
         def phi(x):
             return sum(signs[i] * part(x) for i, part in enumerate(parts))

@@ -8,11 +8,23 @@ def inner_products(x, z):
     return ops.matmul(x, ops.swapaxes(z, -1, -2))
 
 
+def centred(x, z=None):
+    """Returns x and z (or `None`) relative to the mean of z (or of x).
+
+    Distances stay; what is lost of them to rounding is all the less, the nearer the
+    origin: of large inputs when they are scaled, of all when |x|^2 + |z|^2 - 2 x z
+    cancels.
+    """
+    centre = ops.mean(x if z is None else z, axis=-2, keepdims=True)
+    centre = ops.stop_gradient(centre)
+    return x - centre, None if z is None else z - centre
+
+
 def squared_distances(x, z=None, smallest=0.0):
     """Returns the squared distances of rows, by one matrix product.
 
     Args:
-        x: Of shape `[..., n, D]`.
+        x: Of shape `[..., n, D]`; see `centred`.
         z: Of shape `[..., m, D]`; `None` is x, whose distances from itself are then
             exactly zero on the diagonal, with no gradient there.
         smallest: What is returned for distances below it, with no gradient: who takes
@@ -25,9 +37,6 @@ def squared_distances(x, z=None, smallest=0.0):
     if x.shape[-1] == 1:
         squares = ops.square(x - ops.swapaxes(other, -1, -2))
         return ops.maximum(squares, smallest) if smallest else squares
-    # |x|^2 + |z|^2 - 2 x z cancels: all the less, the nearer the origin.
-    centre = ops.stop_gradient(ops.mean(other, axis=-2, keepdims=True))
-    x, other = x - centre, other - centre
     squares = _squared_norms(x) + ops.swapaxes(_squared_norms(other), -1, -2)
     squares = squares + inner_products(-2.0 * x, other)
     if z is None:

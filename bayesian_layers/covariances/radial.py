@@ -1,17 +1,17 @@
 """Covariances that are functions of a distance."""
 
-import math
 from typing import Any
 
 from keras import ops
 
 from bayesian_layers import seeds
-from bayesian_layers.covariances.covariance import Covariance, register
-from bayesian_layers.covariances.products import squared_distances
-from bayesian_layers.distributions import noise
+from bayesian_layers.covariances.covariance import register
+from bayesian_layers.covariances.features import random_waves
+from bayesian_layers.covariances.products import centred, squared_distances
+from bayesian_layers.covariances.simple import Amplitude
 
 
-class Radial(Covariance):
+class Radial(Amplitude):
     """Base of the covariances amplitude**2 g(r**2), r the distance / lengthscale.
 
     r**2 is the sum over dimensions of (x_d - z_d)**2 / lengthscale_d**2. A subclass
@@ -40,13 +40,11 @@ class Radial(Covariance):
         lengthscale=1.0,
         *,
         ard=False,
-        amplitude_regularizer=None,
         lengthscale_regularizer=None,
         **kwargs,
     ):
-        super().__init__(**kwargs)
+        super().__init__(amplitude, **kwargs)
         self.ard = bool(ard)
-        self.declare("amplitude", amplitude, amplitude_regularizer)
         self.declare(
             "lengthscale", lengthscale, lengthscale_regularizer, per_dimension=self.ard
         )
@@ -59,22 +57,18 @@ class Radial(Covariance):
         """Returns random scales of frequencies, `[*batch_shape, num_features]`."""
         raise NotImplementedError
 
-    def scaled(self, x, lengthscale):
-        """Returns the inputs in units of the lengthscale."""
+    def _scaled(self, x, lengthscale):
+        """The inputs in units of the lengthscale."""
         return x / self.over_rows("lengthscale", lengthscale)
 
     def matrix(self, x, z, *, amplitude, lengthscale, **shape):
         """Returns amplitude**2 g(r**2)."""
-        x = self.scaled(x, lengthscale)
-        z = None if z is None else self.scaled(z, lengthscale)
+        x, z = centred(x, z)
+        x = self._scaled(x, lengthscale)
+        z = None if z is None else self._scaled(z, lengthscale)
         squares = squared_distances(x, z, self.smallest)
         variance = ops.square(self.over_rows("amplitude", amplitude))
         return variance * self.profile(squares, **shape)
-
-    def variances(self, x, *, amplitude, **others):
-        """Returns amplitude**2."""
-        variance = ops.square(amplitude)[..., None]
-        return ops.broadcast_to(variance, (*self._batch(x), ops.shape(x)[-2]))
 
     def frequency_scales(self, num_features: int, seed: Any = None) -> Any:
         """Returns random scales s of the spectral density.
@@ -100,29 +94,12 @@ class Radial(Covariance):
         return self.scales(num_features, seed, **values)
 
     def features(self, num_features, seed, *, amplitude, lengthscale, **shape):
-        """Returns amplitude sqrt(2) cos(frequency x + phase), of random ones of both.
-
-        Reference: Rahimi and Recht (2007), Random features for large-scale kernel
-        machines.
-        """
-        scale_seed, frequency_seed, phase_seed = seeds.split(seed, 3)
-        scales = self.scales(num_features, scale_seed, **shape)[..., None, :]
-        size = (*self.batch_shape, self.num_coordinates, num_features)
-        frequencies = scales * noise.normal(size, self.precision, frequency_seed)
-        size = (*self.batch_shape, 1, num_features)
-        phases = 2.0 * math.pi * noise.uniform(size, self.precision, phase_seed)
-        amplitude = math.sqrt(2.0) * self.over_rows("amplitude", amplitude)
-
-        def phi(x):
-            x = self.scaled(x, lengthscale)
-            return amplitude * ops.cos(ops.matmul(x, frequencies) + phases)
-
-        return phi
-
-    @property
-    def num_coordinates(self):
-        """The size of the last axis of what `scaled` returns."""
-        return self.num_dims
+        """Returns amplitude sqrt(2) cos(frequency x + phase), both random."""
+        scale_seed, wave_seed = seeds.split(seed, 2)
+        scales = self.scales(num_features, scale_seed, **shape)
+        waves = random_waves(scales, self.num_dims, self.precision, wave_seed)
+        amplitude = self.over_rows("amplitude", amplitude)
+        return lambda x: amplitude * waves(self._scaled(x, lengthscale))
 
     def get_config(self):
         """Returns the constructor's arguments."""
@@ -150,8 +127,9 @@ class ExponentiatedQuadratic(Radial):
     Example:
     >>> cov = bl.covariances.ExponentiatedQuadratic(amplitude=2.0, ard=True)
     >>> x = np.array([[0.0, 0.0], [1.0, 0.0]])
-    >>> ops.convert_to_numpy(cov(x)).round(4).tolist()
-    [[4.0, 2.4261], [2.4261, 4.0]]
+    >>> print(ops.convert_to_numpy(cov(x)).round(4))
+    [[4.     2.4261]
+     [2.4261 4.    ]]
     >>> cov
     ExponentiatedQuadratic(amplitude=2., lengthscale=[1., 1.])
     """

@@ -8,7 +8,7 @@ from bayesian_layers.distributions import shapes
 
 
 class Amplitude(Covariance):
-    """Base of covariances with an amplitude, and no other hyperparameter.
+    """Base of covariances with the same variance, amplitude**2, everywhere.
 
     Args:
         amplitude: The standard deviation of the function. Defaults to 1.
@@ -20,7 +20,7 @@ class Amplitude(Covariance):
         super().__init__(**kwargs)
         self.declare("amplitude", amplitude, amplitude_regularizer)
 
-    def variances(self, x, amplitude):
+    def variances(self, x, *, amplitude, **others):
         """Returns amplitude**2."""
         variance = ops.square(amplitude)[..., None]
         return ops.broadcast_to(variance, (*self._batch(x), ops.shape(x)[-2]))
