@@ -26,6 +26,7 @@ from bayesian_layers.expected_log_likelihood import (  # noqa: E402
     expected_log_likelihood,
 )
 from bayesian_layers.handlers import block, condition, replay, tape  # noqa: E402
+from bayesian_layers.mean_field import mean_field_logits  # noqa: E402
 from bayesian_layers.prediction import Prediction, predict  # noqa: E402
 from bayesian_layers.random_variable import RandomVariable  # noqa: E402
 from bayesian_layers.random_weights import (  # noqa: E402
@@ -62,6 +63,7 @@ __all__ = [
     "layers",
     "load_deterministic_weights",
     "losses",
+    "mean_field_logits",
     "metrics",
     "parameterizations",
     "predict",

@@ -1,5 +1,6 @@
 """Callbacks for `fit`."""
 
 from bayesian_layers.callbacks.kl_schedule import KLSchedule
+from bayesian_layers.callbacks.reset_precision import ResetPrecision
 
-__all__ = ["KLSchedule"]
+__all__ = ["KLSchedule", "ResetPrecision"]

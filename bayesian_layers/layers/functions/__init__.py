@@ -13,8 +13,17 @@ from bayesian_layers.layers.functions.likelihoods import (
 )
 from bayesian_layers.layers.functions.mean_functions import principal_components
 from bayesian_layers.layers.functions.poisson_process import PoissonProcess
+from bayesian_layers.layers.functions.random_feature_gaussian_process import (
+    RandomFeatureGaussianProcess,
+)
+from bayesian_layers.layers.functions.random_fourier_features import (
+    RandomFourierFeatures,
+)
 from bayesian_layers.layers.functions.sparse_gaussian_process import (
     SparseGaussianProcess,
+)
+from bayesian_layers.layers.functions.spectral_normalization import (
+    SpectralNormalization,
 )
 
 __all__ = [
@@ -25,6 +34,9 @@ __all__ = [
     "Likelihood",
     "PoissonLikelihood",
     "PoissonProcess",
+    "RandomFeatureGaussianProcess",
+    "RandomFourierFeatures",
+    "SpectralNormalization",
     "SparseGaussianProcess",
     "StudentTLikelihood",
     "deep_gaussian_process",
