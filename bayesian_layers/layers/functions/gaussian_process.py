@@ -13,6 +13,7 @@ from bayesian_layers.layers.functions.process import (
     Process,
     joint_normal,
     per_unit,
+    without,
 )
 from bayesian_layers.layers.register import register
 from bayesian_layers.parameterizations import Softplus, untransformed
@@ -285,7 +286,7 @@ class GaussianProcess(Process):
         if self.conditional_inputs is None:
             if path is not None:
                 return self._around(mean + ops.transpose(path(x)))
-            return self._joint(x, mean, 0.0)
+            return self._joint(x, mean, None)
         given, tril, deviations = self._conditioned(path)
         # L^-1 k(X, x), of shape [N, n] or [units, N, n].
         whitened = linalg.solve_lower(tril, self.covariance_fn(given, x))
@@ -336,7 +337,9 @@ class GaussianProcess(Process):
 
     def _joint(self, x, loc, explained):
         """The distribution at points, with a covariance that data explain a part of."""
-        matrix = self.covariance_fn(x) - explained
+        matrix = self.covariance_fn(x)
+        if explained is not None:
+            matrix = without(matrix, explained)
         if self.with_noise:
             identity = ops.eye(ops.shape(x)[0], dtype=matrix.dtype)
             matrix = matrix + self._noise() * identity

@@ -3,6 +3,7 @@
 import numbers
 
 import keras
+import numpy as np
 from keras import ops
 
 from bayesian_layers import covariances, distributions, seeds
@@ -144,6 +145,22 @@ class Process(RandomWeights, ReturnsRandomVariables):
         for name in ("mean_fn", "covariance_fn"):
             config[name] = keras.saving.deserialize_keras_object(config[name])
         return super().from_config(config)
+
+
+def rounding(prior):
+    """What rounding may take from variances that are differences from the prior's."""
+    dtype = keras.backend.standardize_dtype(prior.dtype)
+    return 10.0 * float(np.finfo(dtype).eps) * ops.stop_gradient(prior)
+
+
+def without(prior, explained):
+    """The covariance `[..., n, n]` that is left of a prior where a part is explained.
+
+    It stays positive definite where nothing is left, but for rounding.
+    """
+    diagonal = ops.diagonal(prior, axis1=-2, axis2=-1)
+    identity = ops.eye(ops.shape(prior)[-1], dtype=prior.dtype)
+    return prior - explained + rounding(diagonal)[..., None] * identity
 
 
 def joint_normal(loc, matrix):

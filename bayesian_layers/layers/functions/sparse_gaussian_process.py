@@ -17,6 +17,8 @@ from bayesian_layers.layers.functions.process import (
     joint_normal,
     per_unit,
     positive_integer,
+    rounding,
+    without,
 )
 from bayesian_layers.layers.register import register
 
@@ -257,15 +259,13 @@ class SparseGaussianProcess(Process):
         variance = prior - ops.sum(ops.square(whitened), axis=-2)
         if spread is not None:
             variance = variance + ops.sum(ops.square(spread), axis=-2)
-        # Rounding may leave less than nothing.
-        smallest = 10.0 * np.finfo(self._float_dtype()).eps * ops.stop_gradient(prior)
-        scale = ops.sqrt(ops.maximum(variance, smallest))
+        scale = ops.sqrt(ops.maximum(variance, rounding(prior)))
         scale = ops.transpose(scale) if len(scale.shape) == 2 else scale[:, None]
         scale = ops.broadcast_to(scale, ops.shape(loc))
         return Normal.rebuild({"loc": loc, "scale": scale})
 
     def _joint(self, x, loc, whitened, spread):
-        matrix = self.covariance_fn(x) - _gram(whitened)
+        matrix = without(self.covariance_fn(x), _gram(whitened))
         if spread is not None:
             matrix = matrix + _gram(spread)
         return joint_normal(loc, matrix)

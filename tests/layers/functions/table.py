@@ -88,6 +88,11 @@ ROWS = {
         after=_gaussian,
         divergences=1,
     ),
+    "RandomFourierFeatures": Row(
+        lambda **kwargs: bl.layers.RandomFourierFeatures(2, 5, **kwargs),
+        after=_gaussian,
+        divergences=2,
+    ),
     "GaussianLikelihood": Row(
         lambda **kwargs: bl.layers.GaussianLikelihood(shared=False, **kwargs), _process
     ),
@@ -112,5 +117,9 @@ LAYERS = [
     and issubclass(getattr(functions, name), keras.Layer)
     and name not in BASES
 ]
-# Rows of their own in other tests of this folder.
-ELSEWHERE = ("PoissonProcess",)
+# What these take or return is of another kind: files of their own test them.
+ELSEWHERE = (
+    "PoissonProcess",
+    "RandomFeatureGaussianProcess",
+    "SpectralNormalization",
+)

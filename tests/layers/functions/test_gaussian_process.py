@@ -274,6 +274,16 @@ def test_duplicated_inputs_and_extreme_lengthscales_give_finite_gradients(length
     assert all(np.all(np.isfinite(gradient)) for gradient in found.values())
 
 
+@pytest.mark.parametrize("units", [1, 2])
+def test_where_nothing_is_left_uncertain_it_can_be_drawn(units):
+    """At its data, without noise, the covariance is nothing but rounding."""
+    layer = process(units, noise_variance=0.0)
+    layer.condition(X, Y[:, :units])
+    f = layer(X)
+    np.testing.assert_allclose(array(f), Y[:, :units], atol=0.02)
+    assert np.isfinite(array(f.log_prob(Y[:, :units])))
+
+
 def test_a_covariance_that_is_none_raises():
     layer = bl.layers.GaussianProcess(
         1, covariance_fn=lambda x, z: -ops.matmul(x, ops.transpose(z))
