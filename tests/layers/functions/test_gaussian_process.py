@@ -274,6 +274,20 @@ def test_duplicated_inputs_and_extreme_lengthscales_give_finite_gradients(length
     assert all(np.all(np.isfinite(gradient)) for gradient in found.values())
 
 
+@pytest.mark.parametrize("lengthscale", [1e-3, 1e3])
+def test_two_thousand_points_give_finite_gradients(lengthscale):
+    """In float32, with duplicates and without noise."""
+    x = np.random.default_rng(0).uniform(-2.0, 2.0, size=(2000, 1)).astype("float32")
+    x[1000:1100] = x[:100]
+    layer = bl.layers.GaussianProcess(
+        1, covariance_fn=bl.covariances.ExponentiatedQuadratic(1.0, lengthscale)
+    )
+    layer.build(x.shape)
+    value, found = gradients(layer, lambda: ops.sum(layer(x).log_prob(np.sin(x))))
+    assert np.isfinite(value)
+    assert all(np.all(np.isfinite(gradient)) for gradient in found.values())
+
+
 @pytest.mark.parametrize("units", [1, 2])
 def test_where_nothing_is_left_uncertain_it_can_be_drawn(units):
     """At its data, without noise, the covariance is nothing but rounding."""
