@@ -41,7 +41,8 @@ class SparseGaussianProcess(Process):
     L v with L L^T = K, and v has the prior N(0, I). With a likelihood layer behind it,
     `bl.losses.NegativeLogLikelihood` and `bl.scale_kl`, training maximizes the evidence
     bound of Hensman et al. Several of these layers behind each other are a deep
-    Gaussian process (`bl.deep_gaussian_process`): what the next one sees is a draw.
+    Gaussian process (`bl.layers.deep_gaussian_process`): what the next one sees is a
+    draw.
 
     Where `bl.weights` or `bl.predict` hold the layer, it is one function of x over all
     calls: a pathwise draw from q.
