@@ -566,3 +566,23 @@ def test_weight_decay_is_seen_by_variable():
     assert not keras_contact.is_decayed(optimizer, bias), message
     for plain in (keras.optimizers.SGD(), keras.optimizers.AdamW(weight_decay=0.0)):
         assert not keras_contact.is_decayed(plain, kernel), message
+
+
+def test_a_built_layer_gets_and_forgets_weights_in_a_block():
+    layer = keras.layers.Dense(2)
+    layer.build((None, 3))
+    with keras_contact.unlocked(layer):
+        added = layer.add_weight((2,), name="added")
+    assert any(v is added for v in layer.trainable_variables)
+    with pytest.raises(ValueError, match="cannot add new elements of state"):
+        layer.add_weight((2,), name="other")
+    keras_contact.untrack(layer, added)
+    assert not any(v is added for v in layer.variables)
+
+
+def test_a_model_tells_the_number_of_batches_of_its_last_fit():
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+    assert keras_contact.steps_of_epoch(model) == 0
+    model.compile("sgd", "mse")
+    model.fit(X, X[:, :1], batch_size=3, verbose=0)
+    assert keras_contact.steps_of_epoch(model) == 2
