@@ -12,17 +12,31 @@ from bayesian_layers.layers.reversible.elementwise import (
     Softplus,
     Tanh,
 )
+from bayesian_layers.layers.reversible.flows import (
+    AdditiveCoupling,
+    InverseAutoregressiveFlow,
+    MaskedAutoregressiveFlow,
+    RealNVP,
+    SplineAutoregressiveFlow,
+    SplineCoupling,
+)
+from bayesian_layers.layers.reversible.made import MADE
 from bayesian_layers.layers.reversible.reverse import Reverse
 from bayesian_layers.layers.reversible.reversible_layer import ReversibleLayer
 from bayesian_layers.layers.reversible.sequential import Sequential
 
 __all__ = [
+    "AdditiveCoupling",
     "Affine",
     "BaseDistribution",
     "Exp",
+    "InverseAutoregressiveFlow",
     "LeakyReLU",
     "Logit",
+    "MADE",
+    "MaskedAutoregressiveFlow",
     "Permute",
+    "RealNVP",
     "Reshape",
     "Reverse",
     "ReversibleLayer",
@@ -31,5 +45,7 @@ __all__ = [
     "Shift",
     "Sigmoid",
     "Softplus",
+    "SplineAutoregressiveFlow",
+    "SplineCoupling",
     "Tanh",
 ]

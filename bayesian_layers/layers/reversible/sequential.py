@@ -163,6 +163,6 @@ class Sequential(ReversibleLayer, keras.Sequential):
         """Returns the shape and dtype of the output."""
         self._check_context(context)
         for layer in self.layers:
-            given = {} if context is None else protocol.given(layer.call, context)
+            given = protocol.given(layer, layer.call, context)
             inputs = layer.compute_output_spec(inputs, **given)
         return inputs
