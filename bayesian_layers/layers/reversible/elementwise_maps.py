@@ -7,8 +7,9 @@ logarithm of its slope. Zeros as parameters are the identity.
 
 import math
 
-import numpy as np
 from keras import ops
+
+from bayesian_layers.distributions.functions import tiny
 
 # The logarithms of scales are within this limit: one layer makes no number infinite.
 _LIMIT = 5.0
@@ -91,9 +92,8 @@ class SplineMap:
         reached = ops.cast(x >= along[..., 1:-1], x.dtype)
         one, none = ops.ones_like(reached[..., :1]), ops.zeros_like(reached[..., :1])
         # 1 for the piece, 0 for the others: a number is past the knots before it.
-        here = ops.concatenate([one, reached], -1) - ops.concatenate(
-            [reached, none], -1
-        )
+        past = ops.concatenate([one, reached], axis=-1)
+        here = past - ops.concatenate([reached, none], axis=-1)
         return [
             (
                 ops.sum(here * values[..., :-1], axis=-1),
@@ -136,9 +136,7 @@ class SplineMap:
         a = height * (slope - d0) + excess
         b = height * d0 - excess
         c = -slope * (within - y0)
-        root = ops.sqrt(
-            ops.maximum(b**2 - 4.0 * a * c, float(np.finfo("float32").tiny))
-        )
+        root = ops.sqrt(ops.maximum(b**2 - 4.0 * a * c, tiny("float32")))
         t = ops.clip(-2.0 * c / (b + root), 0.0, 1.0)
         denominator = slope + (d0 + d1 - 2.0 * slope) * t * (1.0 - t)
         log_slope = _log_slope(t, slope, d0, d1, denominator)

@@ -83,8 +83,9 @@ class MADE(keras.Layer):
         has = self._asked or self.units or (1 if self.built else units)
         if has != units:
             raise ValueError(
-                f"{user} needs {units} outputs of each element from its MADE. Received: "
-                f"a MADE of {has}. Give it one that was not called yet, without `units`."
+                f"{user} needs {units} outputs of each element from its MADE. "
+                f"Received: a MADE of {has}. Give it one that was not called yet, and "
+                "has no `units`."
             )
         self._asked = units
 

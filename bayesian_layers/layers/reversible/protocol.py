@@ -132,6 +132,7 @@ def forward_shape(layer, shape):
     if not shape:
         return ()
     # A layer of Keras knows shapes with an axis for the examples.
+    build(layer, (None, *shape))
     spec = keras.KerasTensor((None, *shape), "float32")
     return tuple(layer.compute_output_spec(spec).shape[1:])
 

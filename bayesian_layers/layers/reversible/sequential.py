@@ -16,8 +16,8 @@ class Sequential(ReversibleLayer, keras.Sequential):
     y = layer_n(... layer_1(x)), and x = layer_1.reverse(... layer_n.reverse(y))
 
     It is `keras.Sequential` with `reverse`, `log_det_jacobian` and random variables as
-    inputs: `flow(bl.Normal(...))` is a random variable with a density. The layers can be
-    any of Keras; those without `reverse` raise when the model is reversed. It can be
+    inputs: `flow(bl.Normal(...))` is a random variable with a density. The layers can
+    be any of Keras; those without `reverse` raise when the model is reversed. It can be
     nested, compiled, trained and saved. `context` goes to the layers that take one;
     such a model is built with the shapes of both, at its first call.
 
