@@ -26,6 +26,7 @@ from bayesian_layers.expected_log_likelihood import (  # noqa: E402
     expected_log_likelihood,
 )
 from bayesian_layers.handlers import block, condition, replay, tape  # noqa: E402
+from bayesian_layers.layers.reversible import Sequential  # noqa: E402
 from bayesian_layers.mean_field import mean_field_logits  # noqa: E402
 from bayesian_layers.prediction import Prediction, predict  # noqa: E402
 from bayesian_layers.random_variable import RandomVariable  # noqa: E402
@@ -50,6 +51,7 @@ __all__ = [
     "Prediction",
     "RandomVariable",
     "RandomWeight",
+    "Sequential",
     "__version__",
     "block",
     "callbacks",

@@ -19,6 +19,7 @@ from keras.src.backend.common.stateless_scope import (  # noqa: F401
 )
 from keras.src.backend.common.symbolic_scope import in_symbolic_scope  # noqa: F401
 from keras.src.backend.common.variables import AutocastScope
+from keras.src.layers.layer import CallContext
 from keras.src.models.functional import Functional
 from keras.src.trainers.data_adapters import get_data_adapter
 from keras.src.trainers.data_adapters.data_adapter_utils import (
@@ -232,6 +233,29 @@ def calling_model():
     """
     call = model_call()
     return None if call is None else call.entry_layer
+
+
+def is_training():
+    """Returns the value of `training` in the call that is under way, or `None`."""
+    call = model_call()
+    return None if call is None else call.get_value("training")
+
+
+@contextlib.contextmanager
+def calling(layer, training):
+    """Within the block, layers run as if `layer` called them with this `training`.
+
+    What a layer has made may be computed with after its call has ended, as the density
+    of its output in a loss: the layers inside have to run as they did in the call.
+    """
+    outer = model_call()
+    call = CallContext(entry_layer=layer)
+    call.set_value("training", training)
+    global_state.set_global_attribute("current_call_ctx", call)
+    try:
+        yield
+    finally:
+        global_state.set_global_attribute("current_call_ctx", outer)
 
 
 def trained_model():

@@ -34,7 +34,8 @@ class RandomVariable(keras.Variable):
     Args:
         distribution: A `bl.distributions.Distribution`.
         value: The value, if it is known, of shape
-            `sample_shape + batch_shape + event_shape`.
+            `sample_shape + batch_shape + event_shape`; or a function without arguments
+            that computes it, which is called when the value is first read.
         sample_shape: Integer or tuple: how many independent draws it holds.
         name: The name by which handlers know it.
         seed: `None`, an integer or a `keras.random.SeedGenerator`.
@@ -61,10 +62,14 @@ class RandomVariable(keras.Variable):
         self._set(distribution, shapes.standardize(sample_shape), name, seed)
         self._made_in = backend.trace_state()
         scoped = scoped and isinstance(seed, keras.random.SeedGenerator)
-        if value is not None or ((scoped or is_tracing()) and not is_lazy()):
-            self._drawn = self._draw(value)
+        known = value is not None and not callable(value)
+        self._compute = value if callable(value) else None
+        if known or ((scoped or is_tracing()) and not is_lazy()):
+            self._drawn = self._draw(value if known else None)
 
     def _draw(self, value=None):
+        if value is None and self._compute is not None:
+            value = self._compute()
         value = draw(
             self._distribution,
             name=self._name,
@@ -117,7 +122,7 @@ class RandomVariable(keras.Variable):
         """Whether what is drawn now is part of a program that the variable outlives."""
         if backend.trace_state() == self._made_in or not backend.is_compiling():
             return False
-        if not isinstance(self._seed, int):
+        if self._compute is None and not isinstance(self._seed, int):
             raise ValueError(
                 f"{self!r} is first read while a function is compiled that it was not "
                 "made in: its value would end with that function. Read `value` before, "

@@ -136,6 +136,26 @@ def _torch(function, tensors):
 _VALUES_AND_GRAD = {"jax": _jax, "tensorflow": _tensorflow, "torch": _torch}
 
 
+def jacobian(function, x):
+    """The derivatives of a function from vectors to vectors, as a matrix."""
+    x = ops.convert_to_tensor(np.asarray(x), "float32")
+    if BACKEND == "jax":
+        import jax
+
+        return np.asarray(jax.jit(jax.jacrev(function))(x))
+    if BACKEND == "tensorflow":
+        import tensorflow
+
+        with tensorflow.GradientTape() as tape:
+            tape.watch(x)
+            y = function(x)
+        matrix = tape.jacobian(y, x, unconnected_gradients="zero")
+        return ops.convert_to_numpy(matrix)
+    import torch
+
+    return torch.autograd.functional.jacobian(function, x).detach().numpy()
+
+
 def second_derivative(function, x):
     """The second derivative of a scalar function at a number."""
     x = ops.convert_to_tensor(x, "float32")

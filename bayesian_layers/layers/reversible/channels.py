@@ -52,7 +52,7 @@ class ChannelsLayer(ReversibleLayer):
         """The size of the last axis."""
         return self._event[-1]
 
-    def _built_event(self):
+    def _built_shape(self):
         # Images may have any size, unless a subclass says otherwise.
         return None if self._event is None else self._event[-1:]
 

@@ -103,15 +103,13 @@ class MultiScaleSplit(ChannelsLayer):
     def _default_network(self):
         settings = {"kernel_initializer": "zeros", "dtype": self.input_dtype}
         if self.event_rank == 3:
-            return keras.layers.Conv2D(
-                2 * self._leaving, 3, padding="same", **settings
-            )
+            return keras.layers.Conv2D(2 * self._leaving, 3, padding="same", **settings)
         return keras.layers.Dense(2 * self._leaving, **settings)
 
     def forward_and_log_det(self, x, context=None):
         """Returns y and the log-determinant."""
         first, last = x[..., : -self._leaving], x[..., -self._leaving :]
-        shift, log_scale = self._parameters(first)
+        shift, log_scale = self._shift_and_log_scale(first)
         last = (last - shift) * ops.exp(-log_scale)
         value, log_det = protocol.forward_and_log_det(self.layer, first, context)
         y = ops.concatenate([ops.reshape(value, ops.shape(first)), last], axis=-1)
@@ -125,11 +123,11 @@ class MultiScaleSplit(ChannelsLayer):
         inner = shape[len(batch) :]
         value = ops.reshape(value, (*batch, *inner))
         first, log_det = protocol.reverse_and_log_det(self.layer, value, context)
-        shift, log_scale = self._parameters(first)
+        shift, log_scale = self._shift_and_log_scale(first)
         x = ops.concatenate([first, last * ops.exp(log_scale) + shift], axis=-1)
         return x, self._of_examples(log_det, y) + self._of_examples(log_scale, y)
 
-    def _parameters(self, first):
+    def _shift_and_log_scale(self, first):
         parameters = ops.cast(self.network(self.merged(first)), first.dtype)
         parameters = ops.reshape(parameters, (*ops.shape(first)[:-1], -1))
         return parameters[..., : self._leaving], parameters[..., self._leaving :]

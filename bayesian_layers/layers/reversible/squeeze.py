@@ -55,6 +55,11 @@ class Squeeze(ReversibleLayer):
         shape = (*batch, height * n, width * n, channels // (n * n))
         return ops.reshape(x, shape), ops.zeros(batch, dtype=y.dtype)
 
+    def check_shape(self, shape, is_output=False):  # noqa: FBT002
+        """Raises `ValueError` if there are no whole squares in a shape."""
+        super().check_shape(shape, is_output)
+        self.reverse_shape(shape) if is_output else self.forward_shape(shape)
+
     def forward_shape(self, shape):
         """Returns `[..., H / n, W / n, n * n * C]` for `[..., H, W, C]`."""
         self._check_rank(shape)

@@ -32,7 +32,9 @@ def dropout():
 
 
 def normalized():
-    return keras.Sequential([keras.layers.Dense(3), keras.layers.BatchNormalization()])
+    return keras.Sequential(
+        [keras.layers.Dense(3, use_bias=False), keras.layers.BatchNormalization()]
+    )
 
 
 def flipout():
