@@ -105,7 +105,7 @@ class ActNorm(ChannelsLayer):
         mean, stddev = ops.cond(is_initialized, self._stored, of_data)
         self.data_mean.assign(mean)
         self.data_stddev.assign(stddev)
-        self.is_initialized.assign(ops.ones_like(self.is_initialized))
+        self.is_initialized.assign(ops.ones((), self.is_initialized.dtype))
         return mean, stddev
 
     def get_config(self):

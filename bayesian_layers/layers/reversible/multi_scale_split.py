@@ -14,7 +14,7 @@ from bayesian_layers.layers.reversible.channels import ChannelsLayer
 class MultiScaleSplit(ChannelsLayer):
     """Lets half of the channels leave a flow; the other half goes on.
 
-        y1 = layer(x1),    y2 = (x2 - shift) / scale,    (shift, log scale) = network(x1)
+        y1 = layer(x1),  y2 = (x2 - shift) / scale,  (shift, log scale) = network(x1)
 
     The last channels x2 leave: given the first ones they are taken for normal
     variables, whose mean and standard deviation a network tells, and are standardized.

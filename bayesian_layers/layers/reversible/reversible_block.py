@@ -79,16 +79,17 @@ class ReversibleBlock(_AdditiveLayer):
 
         y1 = x1 + f(x2),  y2 = x2 + g(y1);    x2 = y2 - g(y1),  x1 = y1 - f(x2)
 
-    It keeps volumes: its log-determinant is zero. Its backward pass computes x, and what
-    f and g need for their gradients, from y. For that to save memory over the depth of
-    a network put the blocks into a `bl.layers.ReversibleStack`: a block alone, in a
-    `keras.Sequential` say, keeps its output, and nothing that is inside of f and g.
+    It keeps volumes: its log-determinant is zero. Its backward pass computes from y
+    what x was, and what f and g need for their gradients. For that to save memory over
+    the depth of a network put the blocks into a `bl.layers.ReversibleStack`: a block
+    alone, in a `keras.Sequential` say, keeps its output, but nothing that is inside of
+    f and g.
 
     f and g may be any layers or models that keep shapes. Dropout masks and draws of
     random weights are the same in the backward pass as they were; statistics, such as
     those of `keras.layers.BatchNormalization`, are updated once. What they draw, they
-    have to draw by seed generators of their own, as Keras' layers do. `reverse` undoes a
-    call only if they draw nothing: with random weights, within `bl.weights`. Where
+    have to draw by seed generators of their own, as Keras' layers do. `reverse` undoes
+    a call only if they draw nothing: with random weights, within `bl.weights`. Where
     handlers such as `bl.tape` or `bl.weights` are in force the block is differentiated
     like any other layer, and keeps its activations. On PyTorch the gradients of a block
     cannot be differentiated in turn; on JAX not in forward mode.
