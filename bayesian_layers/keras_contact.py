@@ -307,6 +307,8 @@ def called_path(layer):
 
 def _attribute_name(outer, inner):
     """The attribute of a user's layer that holds another, or `None`."""
+    if outer is None:
+        return None  # A scope of no layer: that of a loss.
     if type(outer).__module__.startswith(("keras.", "bayesian_layers.")):
         return None
     # On torch layers are among the modules.

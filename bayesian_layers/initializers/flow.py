@@ -6,17 +6,47 @@ import math
 import keras
 from keras import ops
 
+from bayesian_layers import backend
 from bayesian_layers.distributions import (
     MultivariateNormalDiag,
     Reshaped,
     Transformed,
 )
-from bayesian_layers.distributions.transforms import Affine
+from bayesian_layers.distributions.transforms import Map
 from bayesian_layers.handlers import block
 from bayesian_layers.initializers.normal import SCALE
 from bayesian_layers.initializers.posterior import Posterior, register
 from bayesian_layers.random_variable import RandomVariable
 from bayesian_layers.trace import drawn_when_read
+
+
+class _LocationScale(Map):
+    """loc + scale * x, of tensors."""
+
+    is_pytree = True
+
+    def __init__(self, loc, scale):
+        self.loc = loc
+        self.scale = scale
+
+    def __call__(self, x):
+        return self.loc + self.scale * x
+
+    def forward_and_log_det(self, x):
+        return self(x), ops.log(self.scale) + ops.zeros_like(x)
+
+    def reverse_and_log_det(self, y):
+        return (y - self.loc) / self.scale, ops.zeros_like(y) - ops.log(self.scale)
+
+    def map_tensors(self, function):
+        return _LocationScale(function(self.loc), function(self.scale))
+
+
+backend.register_pytree(
+    _LocationScale,
+    lambda placed: ((placed.loc, placed.scale), None),
+    lambda _, leaves: _LocationScale(*leaves),
+)
 
 
 @register
@@ -39,7 +69,9 @@ class TrainableFlow(Posterior):
 
     Args:
         flow: A reversible layer of vectors, such as a `bl.Sequential` of flows.
-            Defaults to `bl.layers.Affine()`, with which it is a normal distribution.
+            It is asked for densities of its own draws only, for which
+            `bl.layers.InverseAutoregressiveFlow` is made: one of these, with 32 hidden
+            units, is the default.
         mean_initializer: Initializer of the mean, which is that of the weight while
             flow(z) has mean zero. Defaults to the layer's.
         stddev_initializer: Initializer of the untransformed `stddev`. Defaults to what
@@ -50,17 +82,19 @@ class TrainableFlow(Posterior):
         stddev_constraint: Parameterization of `stddev`. Defaults to `"softplus"`.
 
     Example:
-    >>> flow = bl.Sequential([bl.layers.InvertibleConv1x1(), bl.layers.Affine()])
+    >>> network = keras.layers.Dense(16, activation="tanh")
+    >>> flow = bl.layers.RealNVP(network)
     >>> layer = bl.layers.DenseReparameterization(
     ...     2, kernel_initializer=bl.initializers.TrainableFlow(flow)
     ... )
     >>> ops.shape(layer(np.ones((8, 3))))
     (8, 2)
-    >>> layer.kernel_flow.count_params() > 36
-    True
+    >>> type(layer.kernel_flow).__name__, len(layer.losses)
+    ('RealNVP', 1)
 
-    Reference: Louizos and Welling (2017), Multiplicative normalizing flows for
-    variational Bayesian neural networks, for flows in posteriors of weights.
+    References: Rezende and Mohamed (2015), Variational inference with normalizing
+    flows; Louizos and Welling (2017), Multiplicative normalizing flows for variational
+    Bayesian neural networks.
     """
 
     arguments = {"mean": "loc", "stddev": "scale"}
@@ -79,11 +113,8 @@ class TrainableFlow(Posterior):
     ):
         if isinstance(flow, dict):
             flow = keras.saving.deserialize_keras_object(flow)
-        if flow is None:
-            from bayesian_layers.layers import Affine as TrainedAffine
-
-            flow = TrainedAffine()
-        if not isinstance(flow, keras.Layer) or not hasattr(flow, "reverse"):
+        is_flow = isinstance(flow, keras.Layer) and hasattr(flow, "reverse")
+        if flow is not None and not is_flow:
             raise TypeError(
                 "`flow` should be a reversible layer, such as `bl.layers.RealNVP` or a "
                 f"`bl.Sequential` of such. Received: flow={flow!r}"
@@ -107,9 +138,16 @@ class TrainableFlow(Posterior):
         """Returns the flow."""
         return [self.flow]
 
+    def _new_flow(self):
+        if self.flow is not None:
+            return type(self.flow).from_config(self.flow.get_config())
+        from bayesian_layers import layers
+
+        return layers.InverseAutoregressiveFlow(layers.MADE(hidden_dims=[32]))
+
     def bind(self, name, shape, add_layer):
         """Returns the posterior of one weight, with a flow of its own."""
-        flow = type(self.flow).from_config(self.flow.get_config())
+        flow = self._new_flow()
         add_layer(f"{name}_flow", flow)
         size = math.prod(shape)
         flow.build((None, size))
@@ -133,5 +171,5 @@ class TrainableFlow(Posterior):
         )
         with drawn_when_read(), block():
             moved = self.flow(RandomVariable(base)).distribution
-        moved = Transformed(moved, Affine(loc, scale))
+        moved = Transformed(moved, _LocationScale(loc, scale))
         return Reshaped.rebuild({"distribution": moved, "shape": shape})

@@ -14,7 +14,16 @@ from bayesian_layers.layers.reversible.elementwise import (
     Softplus,
     Tanh,
 )
+from bayesian_layers.layers.reversible.flows import (
+    AdditiveCoupling,
+    InverseAutoregressiveFlow,
+    MaskedAutoregressiveFlow,
+    RealNVP,
+    SplineAutoregressiveFlow,
+    SplineCoupling,
+)
 from bayesian_layers.layers.reversible.invertible_conv import InvertibleConv1x1
+from bayesian_layers.layers.reversible.made import MADE
 from bayesian_layers.layers.reversible.multi_scale_split import MultiScaleSplit
 from bayesian_layers.layers.reversible.reverse import Reverse
 from bayesian_layers.layers.reversible.reversible_block import (
@@ -27,14 +36,19 @@ from bayesian_layers.layers.reversible.squeeze import Squeeze
 
 __all__ = [
     "ActNorm",
+    "AdditiveCoupling",
     "Affine",
     "BaseDistribution",
     "Exp",
+    "InverseAutoregressiveFlow",
     "InvertibleConv1x1",
     "LeakyReLU",
     "Logit",
+    "MADE",
+    "MaskedAutoregressiveFlow",
     "MultiScaleSplit",
     "Permute",
+    "RealNVP",
     "Reshape",
     "Reverse",
     "ReversibleBlock",
@@ -45,6 +59,8 @@ __all__ = [
     "Shift",
     "Sigmoid",
     "Softplus",
+    "SplineAutoregressiveFlow",
+    "SplineCoupling",
     "Squeeze",
     "Tanh",
     "UniformDequantization",

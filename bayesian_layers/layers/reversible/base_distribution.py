@@ -15,7 +15,8 @@ class BaseDistribution(ReturnsRandomVariables):
     x ~ distribution, for each example, whatever the inputs are: of these only the shape
     matters. It is what reversible layers start from in a model that `fit` trains,
 
-        model = keras.Sequential([keras.Input((2,)), bl.layers.BaseDistribution(), flow])
+        base = bl.layers.BaseDistribution()
+        model = keras.Sequential([keras.Input((2,)), base, flow])
         model.compile("adam", bl.losses.NegativeLogLikelihood())
         model.fit(x, x)
 

@@ -21,11 +21,12 @@ def takes_context(layer):
     return "context" in inspect.signature(layer.call).parameters
 
 
-def given(function, context):
+def given(layer, function, context):
     """The keyword arguments of a function of a layer that may know no context."""
-    if context is None or "context" not in inspect.signature(function).parameters:
+    if context is None or not takes_context(layer):
         return {}
-    return {"context": context}
+    known = "context" in inspect.signature(function).parameters
+    return {"context": context} if known else {}
 
 
 def run(layer, method, x, context):
@@ -33,7 +34,7 @@ def run(layer, method, x, context):
     if hasattr(layer, "check_shape"):
         layer.check_shape(x.shape, is_output=method == "reverse_and_log_det")
     function = getattr(type(layer), method)
-    arguments = given(function, context)
+    arguments = given(layer, function, context)
     is_random = isinstance(layer, RandomWeights) and layer.random_weights
     if is_random and not layer._is_substituted:
         return layer.estimate(function, x, **arguments)
@@ -46,13 +47,13 @@ def _is_ours(layer):
 
 def forward(layer, x, context=None):
     """Returns y."""
-    return layer(x, **given(layer.call, context))
+    return layer(x, **given(layer, layer.call, context))
 
 
 def reverse(layer, y, context=None):
     """Returns the x that the layer takes to y."""
     check_reversible(layer)
-    return layer.reverse(y, **given(layer.reverse, context))
+    return layer.reverse(y, **given(layer, layer.reverse, context))
 
 
 def forward_and_log_det(layer, x, context=None):
@@ -60,7 +61,7 @@ def forward_and_log_det(layer, x, context=None):
     if _is_ours(layer):
         return run(layer, "forward_and_log_det", x, context)
     check_has_density(layer)
-    arguments = given(layer.log_det_jacobian, context)
+    arguments = given(layer, layer.log_det_jacobian, context)
     return forward(layer, x, context), layer.log_det_jacobian(x, **arguments)
 
 
@@ -70,7 +71,7 @@ def reverse_and_log_det(layer, y, context=None):
         return run(layer, "reverse_and_log_det", y, context)
     check_has_density(layer)
     x = reverse(layer, y, context)
-    arguments = given(layer.log_det_jacobian, context)
+    arguments = given(layer, layer.log_det_jacobian, context)
     return x, -layer.log_det_jacobian(x, **arguments)
 
 
@@ -131,6 +132,7 @@ def forward_shape(layer, shape):
     if not shape:
         return ()
     # A layer of Keras knows shapes with an axis for the examples.
+    build(layer, (None, *shape))
     spec = keras.KerasTensor((None, *shape), "float32")
     return tuple(layer.compute_output_spec(spec).shape[1:])
 

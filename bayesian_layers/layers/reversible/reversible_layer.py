@@ -172,7 +172,7 @@ class ReversibleLayer(Map, ReceivesRandomVariables):
             )
 
     def check_shape(self, shape, is_output=False):  # noqa: FBT002
-        """Raises `ValueError` if the layer is not for inputs, or outputs, of a shape."""
+        """Raises `ValueError` if inputs, or outputs, cannot have a shape."""
         shape, built = tuple(shape), self._built_shape()
         rank = self.output_rank if is_output else self.event_rank
         if built is not None and is_output:

@@ -16,8 +16,8 @@ class Sequential(ReversibleLayer, keras.Sequential):
     y = layer_n(... layer_1(x)), and x = layer_1.reverse(... layer_n.reverse(y))
 
     It is `keras.Sequential` with `reverse`, `log_det_jacobian` and random variables as
-    inputs: `flow(bl.Normal(...))` is a random variable with a density. The layers can be
-    any of Keras; those without `reverse` raise when the model is reversed. It can be
+    inputs: `flow(bl.Normal(...))` is a random variable with a density. The layers can
+    be any of Keras; those without `reverse` raise when the model is reversed. It can be
     nested, compiled, trained and saved. `context` goes to the layers that take one;
     such a model is built with the shapes of both, at its first call.
 
@@ -163,6 +163,6 @@ class Sequential(ReversibleLayer, keras.Sequential):
         """Returns the shape and dtype of the output."""
         self._check_context(context)
         for layer in self.layers:
-            given = {} if context is None else protocol.given(layer.call, context)
+            given = protocol.given(layer, layer.call, context)
             inputs = layer.compute_output_spec(inputs, **given)
         return inputs

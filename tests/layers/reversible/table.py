@@ -105,6 +105,24 @@ def _convolutions(**kwargs):
     return bl.layers.ReversibleStack(blocks, **kwargs)
 
 
+def _network():
+    return keras.Sequential([keras.layers.Dense(5, activation="tanh")])
+
+
+def _made(**kwargs):
+    return bl.layers.MADE(hidden_dims=[7, 5], activation="tanh", **kwargs)
+
+
+def _of(layer, network=_network, **arguments):
+    """A row's `make`, of a layer with a network."""
+    return lambda **kwargs: layer(network(), **arguments, **kwargs)
+
+
+def _conditional_sequential(**kwargs):
+    layers = [bl.layers.RealNVP(_network()), bl.layers.Permute(), bl.layers.Affine()]
+    return bl.Sequential(layers, **kwargs)
+
+
 ROWS = {
     "Affine": Row(bl.layers.Affine, bad_shape=(3,)),
     "Affine, given": Row(
@@ -166,8 +184,56 @@ ROWS = {
         _convolutions, shape=(3, 3, 2), grid=None, bad_shape=(3, 3, 4)
     ),
 }
+VECTOR = {"shape": (4,), "grid": None, "bad_shape": (3,)}
+PAIR = {"bad_shape": (3,)}
+ROWS |= {
+    "RealNVP": Row(_of(bl.layers.RealNVP), **PAIR),
+    "RealNVP, of vectors": Row(_of(bl.layers.RealNVP, parity=1), **VECTOR),
+    "RealNVP, of an odd number": Row(
+        _of(bl.layers.RealNVP, parity=1), shape=(3,), grid=None, bad_shape=(4,)
+    ),
+    "RealNVP, conditional": Row(_of(bl.layers.RealNVP), context=3, **PAIR),
+    "RealNVP, autoregressive": Row(_of(bl.layers.RealNVP, _made), **PAIR),
+    "RealNVP, random order": Row(
+        _of(bl.layers.RealNVP, lambda: _made(order="random")), **VECTOR
+    ),
+    "AdditiveCoupling": Row(_of(bl.layers.AdditiveCoupling), **PAIR),
+    "AdditiveCoupling, conditional": Row(
+        _of(bl.layers.AdditiveCoupling), context=2, **VECTOR
+    ),
+    "InverseAutoregressiveFlow": Row(
+        _of(bl.layers.InverseAutoregressiveFlow, _made), context=2, **PAIR
+    ),
+    "MaskedAutoregressiveFlow": Row(
+        _of(bl.layers.MaskedAutoregressiveFlow, _made), **PAIR
+    ),
+    "MaskedAutoregressiveFlow, conditional": Row(
+        _of(
+            bl.layers.MaskedAutoregressiveFlow,
+            lambda: _made(order="right-to-left"),
+        ),
+        context=2,
+        **VECTOR,
+    ),
+    "SplineCoupling": Row(_of(bl.layers.SplineCoupling, num_bins=4, bound=3.0), **PAIR),
+    "SplineCoupling, conditional": Row(
+        _of(bl.layers.SplineCoupling, parity=1), context=2, **VECTOR
+    ),
+    "SplineAutoregressiveFlow": Row(
+        _of(bl.layers.SplineAutoregressiveFlow, _made, num_bins=4, bound=3.0), **PAIR
+    ),
+    "SplineAutoregressiveFlow, conditional": Row(
+        _of(bl.layers.SplineAutoregressiveFlow, _made, num_bins=3), context=2, **VECTOR
+    ),
+    "Reverse, of a flow": Row(
+        lambda **kwargs: bl.layers.Reverse(bl.layers.RealNVP(_made()), **kwargs),
+        context=2,
+        **PAIR,
+    ),
+    "Sequential, conditional": Row(_conditional_sequential, context=2, **PAIR),
+}
 # Not reversible layers themselves; files of their own test them.
-OTHERS = {"BaseDistribution", "ReversibleLayer", "UniformDequantization"}
+OTHERS = {"BaseDistribution", "MADE", "ReversibleLayer", "UniformDequantization"}
 
 
 def model_of(layer, row):
