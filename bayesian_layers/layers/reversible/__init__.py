@@ -23,6 +23,7 @@ from bayesian_layers.layers.reversible.flows import (
     SplineCoupling,
 )
 from bayesian_layers.layers.reversible.invertible_conv import InvertibleConv1x1
+from bayesian_layers.layers.reversible.kl_from_prior import KLFromPrior
 from bayesian_layers.layers.reversible.made import MADE
 from bayesian_layers.layers.reversible.multi_scale_split import MultiScaleSplit
 from bayesian_layers.layers.reversible.reverse import Reverse
@@ -42,6 +43,7 @@ __all__ = [
     "Exp",
     "InverseAutoregressiveFlow",
     "InvertibleConv1x1",
+    "KLFromPrior",
     "LeakyReLU",
     "Logit",
     "MADE",
