@@ -12,6 +12,8 @@ SMALL = {
     "vae": {"epochs": 1, "units": 2, "code_size": 2, "batch_size": 500},
     "mixture_density": {"epochs": 1, "count": 64},
     "deep_gp": {"splits": 1, "steps": 2, "num_inducing": 5, "num_samples": 2},
+    "density_2d": {"epochs": 1, "count": 64, "num_layers": 1, "units": 4},
+    "real_nvp": {"epochs": 1, "hidden_dims": (8,), "batch_size": 500},
     "sngp": {"epochs": 1, "units": 4, "num_blocks": 1, "num_features": 8},
     "bayesian_rnn": {
         "epochs": 1,

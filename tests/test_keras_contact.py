@@ -52,6 +52,17 @@ def test_a_layer_knows_the_outermost_model_that_calls_it():
         assert any(caller is model for caller in Ask.callers)
 
 
+def test_layers_run_as_if_another_called_them_in_training():
+    dropout, outer = keras.layers.Dropout(0.5, seed=1), keras.layers.Dense(1)
+    with keras_contact.calling(outer, training=True):
+        assert keras_contact.calling_model() is outer
+        assert keras_contact.is_training() is True
+        assert np.any(ops.convert_to_numpy(dropout(np.ones((4, 8)))) == 0.0)
+    assert keras_contact.calling_model() is None
+    assert keras_contact.is_training() is None
+    assert np.all(ops.convert_to_numpy(dropout(np.ones((4, 8)))) == 1.0)
+
+
 def test_metrics_of_an_output_are_those_that_compile_was_given():
     inputs = keras.Input((1,))
     hidden = keras.layers.Dense(1, name="hidden")
