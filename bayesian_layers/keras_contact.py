@@ -18,6 +18,7 @@ from keras.src.backend.common.stateless_scope import (  # noqa: F401
     in_stateless_scope,
 )
 from keras.src.backend.common.symbolic_scope import in_symbolic_scope  # noqa: F401
+from keras.src.backend.common.variables import AutocastScope
 from keras.src.layers.layer import CallContext
 from keras.src.models.functional import Functional
 from keras.src.trainers.data_adapters import get_data_adapter
@@ -58,6 +59,15 @@ if not hasattr(keras.Layer, "_get_own_losses"):
     )
 
 
+def forget_losses(layer):
+    """Makes a layer forget the losses that it added in a call.
+
+    Keras knows losses that are added in a stateless scope by their `id`, which another
+    tensor may have when the scope has ended.
+    """
+    layer._clear_losses()
+
+
 def seed_generators(layer):
     """Returns the seed generators that a layer itself holds."""
     return list(layer._seed_generators)
@@ -91,6 +101,14 @@ def kept_with(layer, name, make):
     It is neither tracked nor saved: Keras does both for what is set as an attribute.
     """
     return vars(layer).setdefault(f"_bayesian_layers_{name}", make())
+
+
+def uncast_variables():
+    """Within the block, variables are read in the dtype that they are stored in.
+
+    In the call of a layer with mixed precision Keras casts those that are read.
+    """
+    return AutocastScope(None)
 
 
 @contextlib.contextmanager

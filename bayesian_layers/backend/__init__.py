@@ -10,6 +10,8 @@ the same functions; the one that belongs to `keras.backend.backend()` is used:
 - `cholesky(matrix)`: with NaN, and no exception, where there is no factor;
   `cholesky_inverse(tril)`: the inverse of the matrix, from its factor;
 - `with_derivative(function, jvp, vjp)`: a function with a derivative of its own;
+- `with_backward_pass(forward, backward)`: a function that keeps for its derivative
+  what it says; `pullback(function, *inputs)`: the derivative of one in there;
 - `undifferentiable(x, message, *sources)`: the identity, whose differentiation with
   respect to `x`, or to a source that `x` was made from, raises;
 - `is_concrete(x)`: whether the numbers in a tensor can be looked at now;
@@ -55,6 +57,7 @@ lgamma = _implementation.lgamma
 log_ndtr = _implementation.log_ndtr
 ndtri = _implementation.ndtri
 output_spec = _implementation.output_spec
+pullback = _implementation.pullback
 random_gamma = _implementation.random_gamma
 random_poisson = _implementation.random_poisson
 register_pytree = _implementation.register_pytree
@@ -64,4 +67,5 @@ static_shape = _implementation.static_shape
 trace_state = _implementation.trace_state
 undifferentiable = _implementation.undifferentiable
 unflatten = _implementation.unflatten
+with_backward_pass = _implementation.with_backward_pass
 with_derivative = _implementation.with_derivative

@@ -47,6 +47,50 @@ def with_derivative(function, jvp, vjp):
     return differentiable
 
 
+def pullback(function, *inputs):
+    """The values of a function, a list, and what takes their gradients to its inputs.
+
+    Args:
+        function: From tensors to a list of tensors.
+        *inputs: Tensors of floating point numbers.
+
+    Returns:
+        The list, and a function from a list of gradients, one for each value, to a list
+        of those with respect to the inputs.
+    """
+    values, pull = jax.vjp(lambda *inputs: list(function(*inputs)), *inputs)
+    return values, lambda gradients: list(pull(list(gradients)))
+
+
+def with_backward_pass(forward, backward):
+    """Gives a function a backward pass that sees nothing but what it keeps for it.
+
+    Args:
+        forward: From tensors to a list of tensors, the values, and one of those to
+            keep. It reads no other tensors.
+        backward: From what was kept and the gradients with respect to the values, of
+            which those of integers mean nothing, to those with respect to the inputs,
+            a list with `None` where there is none.
+
+    Returns:
+        A function from tensors to the list of values.
+    """
+
+    @jax.custom_vjp
+    def run(*inputs):
+        return list(forward(*inputs)[0])
+
+    def run_forward(*inputs):
+        values, kept = forward(*inputs)
+        return list(values), list(kept)
+
+    def run_backward(kept, gradients):
+        return tuple(backward(kept, gradients))
+
+    run.defvjp(run_forward, run_backward)
+    return run
+
+
 def random_gamma(shape, concentration, dtype, seed):
     """Standard gamma noise, with implicit gradients to the concentration."""
     return keras.random.gamma(shape, concentration, dtype=dtype, seed=seed)

@@ -122,6 +122,76 @@ def with_derivative(function, jvp, vjp):
     return Differentiable.apply
 
 
+def pullback(function, *inputs):
+    """The values of a function, a list, and what takes their gradients to its inputs.
+
+    Args:
+        function: From tensors to a list of tensors.
+        *inputs: Tensors of floating point numbers.
+
+    Returns:
+        The list, and a function from a list of gradients, one for each value, to a list
+        of those with respect to the inputs.
+    """
+    inputs = [x.detach().requires_grad_() for x in inputs]
+    with torch.enable_grad():
+        values = list(function(*inputs))
+
+    def pull(gradients):
+        pairs = zip(values, gradients, strict=True)
+        pairs = [(value, g) for value, g in pairs if value.requires_grad]
+        if not pairs:
+            return [torch.zeros_like(x) for x in inputs]
+        return torch.autograd.grad(
+            [value for value, _ in pairs],
+            inputs,
+            [gradient for _, gradient in pairs],
+            allow_unused=True,
+            materialize_grads=True,
+        )
+
+    return [value.detach() for value in values], pull
+
+
+class _WithBackwardPass(torch.autograd.Function):
+    """The values of `forward`, whose backward pass is `backward`."""
+
+    @staticmethod
+    def forward(context, forward, backward, *inputs):
+        values, kept = forward(*inputs)
+        context.backward_pass = backward
+        context.save_for_backward(*kept)
+        integers = [value for value in values if not value.is_floating_point()]
+        context.mark_non_differentiable(*integers)
+        return tuple(values)
+
+    @staticmethod
+    def backward(context, *gradients):
+        if torch.is_grad_enabled():
+            raise RuntimeError(
+                "This gradient cannot be differentiated: its backward pass recomputes "
+                "what it needs, and leaves no record of that. Received a backward pass "
+                "with `create_graph=True`."
+            )
+        return None, None, *context.backward_pass(context.saved_tensors, gradients)
+
+
+def with_backward_pass(forward, backward):
+    """Gives a function a backward pass that sees nothing but what it keeps for it.
+
+    Args:
+        forward: From tensors to a list of tensors, the values, and one of those to
+            keep. It reads no other tensors.
+        backward: From what was kept and the gradients with respect to the values, of
+            which those of integers mean nothing, to those with respect to the inputs,
+            a list with `None` where there is none.
+
+    Returns:
+        A function from tensors to the list of values.
+    """
+    return lambda *inputs: list(_WithBackwardPass.apply(forward, backward, *inputs))
+
+
 def random_gamma(shape, concentration, dtype, seed):
     """Standard gamma noise, with implicit gradients to the concentration."""
     concentration = torch.broadcast_to(concentration, shape)

@@ -119,6 +119,8 @@ class RandomWeight:
         """Whether anything that the divergence depends on is trained."""
         depends_on = [*self.variables.values(), *self.prior_variables]
         depends_on += keras_contact.lora_variables(self.layer)
+        for layer in [] if self.initializer is None else self.initializer.layers():
+            depends_on += layer.trainable_variables
         return any(variable.trainable for variable in depends_on)
 
     def other_variables(self):

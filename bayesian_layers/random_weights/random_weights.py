@@ -196,6 +196,7 @@ class RandomWeights:
             trainable=posterior.trainable and kwargs.get("trainable", True),
             autocast=False,
         )
+        posterior = posterior.bind(prefix, shape, functools.partial(setattr, self))
         variables, readers, nested = {}, {}, {}
         shapes = posterior.shapes(shape)
         for key, parameter in posterior.parameters().items():

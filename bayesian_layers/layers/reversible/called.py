@@ -72,14 +72,32 @@ class CalledLayer(Map):
     def _run(self, function, x):
         with contextlib.ExitStack() as stack:
             if self.values is not None:
-                pairs = zip(self.layer.variables, self.values, strict=True)
-                stack.enter_context(keras.StatelessScope(state_mapping=list(pairs)))
+                stack.enter_context(self._with_values())
             if self.draws:
                 # Handlers further out saw them when they were drawn.
                 stack.enter_context(handlers.block())
                 stack.enter_context(handlers.condition(self.draws))
             stack.enter_context(keras_contact.calling(self.layer, self.training))
             return function(self.layer, x, self.context)
+
+    @contextlib.contextmanager
+    def _with_values(self):
+        """Within the block, the variables have their values of the call.
+
+        State that changes in it, as that of `bl.layers.ActNorm` at its first data, is
+        changed in the scope around it, if there is one: `fit` on JAX computes its loss
+        in one, and keeps it. Seeds have been moved on in the call.
+        """
+        pairs = list(zip(self.layer.variables, self.values, strict=True))
+        with keras.StatelessScope(state_mapping=pairs) as scope:
+            before = [scope.get_current_value(variable) for variable, _ in pairs]
+            yield
+        if not keras_contact.in_stateless_scope():
+            return
+        for (variable, _), value in zip(pairs, before, strict=True):
+            after = scope.get_current_value(variable)
+            if after is not value and not keras_contact.is_seed_state(variable):
+                variable.assign(after)
 
     def remember(self, x):
         """Returns y, and keeps what leads back from it."""

@@ -77,6 +77,33 @@ def _sequential(**kwargs):
     return bl.Sequential([inner, bl.layers.Scale(), bl.layers.Shift()], **kwargs)
 
 
+def _split(**kwargs):
+    return bl.layers.MultiScaleSplit(bl.layers.Affine(), **kwargs)
+
+
+def _split_images(**kwargs):
+    layers = [bl.layers.Squeeze(), bl.layers.ActNorm(), _inner_split()]
+    return bl.layers.MultiScaleSplit(bl.Sequential(layers), **kwargs)
+
+
+def _inner_split():
+    network = keras.layers.Conv2D(4, 1)
+    return bl.layers.MultiScaleSplit(bl.layers.InvertibleConv1x1(seed=1), network)
+
+
+def _block(**kwargs):
+    f = keras.layers.Dense(1, activation="tanh")
+    return bl.layers.ReversibleBlock(f, keras.layers.Dense(1), **kwargs)
+
+
+def _convolutions(**kwargs):
+    def part():
+        return keras.layers.Conv2D(1, 3, padding="same", activation="tanh")
+
+    blocks = [bl.layers.ReversibleBlock(part(), part()) for _ in range(2)]
+    return bl.layers.ReversibleStack(blocks, **kwargs)
+
+
 def _network():
     return keras.Sequential([keras.layers.Dense(5, activation="tanh")])
 
@@ -129,6 +156,32 @@ ROWS = {
         lambda **kwargs: bl.layers.Reverse(bl.layers.Affine(), **kwargs), bad_shape=(3,)
     ),
     "Sequential": Row(_sequential, bad_shape=(3,)),
+    "ActNorm": Row(bl.layers.ActNorm, bad_shape=(3,)),
+    "ActNorm, of images": Row(
+        bl.layers.ActNorm, shape=(2, 3, 2), grid=None, bad_shape=(2, 3, 3)
+    ),
+    "InvertibleConv1x1": Row(
+        lambda **kwargs: bl.layers.InvertibleConv1x1(seed=1, **kwargs), bad_shape=(3,)
+    ),
+    "InvertibleConv1x1, of images": Row(
+        lambda **kwargs: bl.layers.InvertibleConv1x1(seed=2, **kwargs),
+        shape=(2, 2, 3),
+        grid=None,
+        bad_shape=(2, 2, 2),
+    ),
+    "Squeeze": Row(bl.layers.Squeeze, shape=(4, 2, 2), grid=None, bad_shape=(3, 3, 2)),
+    "MultiScaleSplit": Row(_split, bad_shape=(3,)),
+    "MultiScaleSplit, of images": Row(
+        _split_images, shape=(4, 4, 2), grid=None, bad_shape=(4, 4, 3)
+    ),
+    "ReversibleBlock": Row(_block, bad_shape=(4,)),
+    "ReversibleStack": Row(
+        lambda **kwargs: bl.layers.ReversibleStack([_block(), _block()], **kwargs),
+        bad_shape=(4,),
+    ),
+    "ReversibleStack, of images": Row(
+        _convolutions, shape=(3, 3, 2), grid=None, bad_shape=(3, 3, 4)
+    ),
 }
 PAIR = {"bad_shape": (3,)}
 ROWS |= {
@@ -172,6 +225,7 @@ ROWS |= {
 }
 # Not reversible layers themselves; files of their own test them.
 OTHERS = {"BaseDistribution", "MADE", "ReversibleLayer"}
+OTHERS |= {"KLFromPrior", "UniformDequantization"}
 
 
 def model_of_all(layers):
