@@ -6,6 +6,13 @@ from bayesian_layers.layers.weights.attention import (
     MultiHeadAttentionFlipout,
     MultiHeadAttentionReparameterization,
 )
+from bayesian_layers.layers.weights.concrete_dropout import (
+    ConcreteDropout,
+    Conv1DConcreteDropout,
+    Conv2DConcreteDropout,
+    Conv3DConcreteDropout,
+    DenseConcreteDropout,
+)
 from bayesian_layers.layers.weights.flipout import (
     Conv1DFlipout,
     Conv1DTransposeFlipout,
@@ -19,7 +26,9 @@ from bayesian_layers.layers.weights.flipout import (
     EinsumDenseFlipout,
     Flipout,
 )
-from bayesian_layers.layers.weights.linear_estimator import KernelEstimator
+from bayesian_layers.layers.weights.linear_estimator import (
+    KernelEstimator,
+)
 from bayesian_layers.layers.weights.local_reparameterization import (
     Conv1DLocalReparameterization,
     Conv1DTransposeLocalReparameterization,
@@ -32,6 +41,14 @@ from bayesian_layers.layers.weights.local_reparameterization import (
     DepthwiseConv2DLocalReparameterization,
     EinsumDenseLocalReparameterization,
     LocalReparameterization,
+)
+from bayesian_layers.layers.weights.monte_carlo_dropout import (
+    MonteCarlo,
+    MonteCarloDropout,
+    MonteCarloGaussianDropout,
+    MonteCarloSpatialDropout1D,
+    MonteCarloSpatialDropout2D,
+    MonteCarloSpatialDropout3D,
 )
 from bayesian_layers.layers.weights.recurrent import (
     GRUFlipout,
@@ -65,7 +82,9 @@ from bayesian_layers.layers.weights.reparameterization import (
     SeparableConv1DReparameterization,
     SeparableConv2DReparameterization,
 )
-from bayesian_layers.layers.weights.twins import twin_of
+from bayesian_layers.layers.weights.twins import (
+    twin_of,
+)
 from bayesian_layers.layers.weights.variational_dropout import (
     Conv1DVariationalDropout,
     Conv2DVariationalDropout,
@@ -75,6 +94,8 @@ from bayesian_layers.layers.weights.variational_dropout import (
 )
 
 __all__ = [
+    "ConcreteDropout",
+    "Conv1DConcreteDropout",
     "Conv1DFlipout",
     "Conv1DLocalReparameterization",
     "Conv1DReparameterization",
@@ -82,6 +103,7 @@ __all__ = [
     "Conv1DTransposeLocalReparameterization",
     "Conv1DTransposeReparameterization",
     "Conv1DVariationalDropout",
+    "Conv2DConcreteDropout",
     "Conv2DFlipout",
     "Conv2DLocalReparameterization",
     "Conv2DReparameterization",
@@ -89,6 +111,7 @@ __all__ = [
     "Conv2DTransposeLocalReparameterization",
     "Conv2DTransposeReparameterization",
     "Conv2DVariationalDropout",
+    "Conv3DConcreteDropout",
     "Conv3DFlipout",
     "Conv3DLocalReparameterization",
     "Conv3DReparameterization",
@@ -96,6 +119,7 @@ __all__ = [
     "Conv3DTransposeLocalReparameterization",
     "Conv3DTransposeReparameterization",
     "Conv3DVariationalDropout",
+    "DenseConcreteDropout",
     "DenseFlipout",
     "DenseLocalReparameterization",
     "DenseReparameterization",
@@ -123,6 +147,12 @@ __all__ = [
     "LSTMFlipout",
     "LSTMReparameterization",
     "LocalReparameterization",
+    "MonteCarlo",
+    "MonteCarloDropout",
+    "MonteCarloGaussianDropout",
+    "MonteCarloSpatialDropout1D",
+    "MonteCarloSpatialDropout2D",
+    "MonteCarloSpatialDropout3D",
     "MultiHeadAttentionFlipout",
     "MultiHeadAttentionReparameterization",
     "Reparameterization",
