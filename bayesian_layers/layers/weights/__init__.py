@@ -6,6 +6,14 @@ from bayesian_layers.layers.weights.attention import (
     MultiHeadAttentionFlipout,
     MultiHeadAttentionReparameterization,
 )
+from bayesian_layers.layers.weights.batch_ensemble import (
+    BatchEnsemble,
+    Conv1DBatchEnsemble,
+    Conv2DBatchEnsemble,
+    DenseBatchEnsemble,
+    DepthwiseConv2DBatchEnsemble,
+    LSTMCellBatchEnsemble,
+)
 from bayesian_layers.layers.weights.concrete_dropout import (
     ConcreteDropout,
     Conv1DConcreteDropout,
@@ -42,6 +50,9 @@ from bayesian_layers.layers.weights.local_reparameterization import (
     EinsumDenseLocalReparameterization,
     LocalReparameterization,
 )
+from bayesian_layers.layers.weights.members import (
+    Members,
+)
 from bayesian_layers.layers.weights.monte_carlo_dropout import (
     MonteCarlo,
     MonteCarloDropout,
@@ -49,6 +60,14 @@ from bayesian_layers.layers.weights.monte_carlo_dropout import (
     MonteCarloSpatialDropout1D,
     MonteCarloSpatialDropout2D,
     MonteCarloSpatialDropout3D,
+)
+from bayesian_layers.layers.weights.rank1 import (
+    Conv1DRank1,
+    Conv2DRank1,
+    DenseRank1,
+    DepthwiseConv2DRank1,
+    LSTMCellRank1,
+    Rank1,
 )
 from bayesian_layers.layers.weights.recurrent import (
     GRUFlipout,
@@ -94,18 +113,23 @@ from bayesian_layers.layers.weights.variational_dropout import (
 )
 
 __all__ = [
+    "BatchEnsemble",
     "ConcreteDropout",
+    "Conv1DBatchEnsemble",
     "Conv1DConcreteDropout",
     "Conv1DFlipout",
     "Conv1DLocalReparameterization",
+    "Conv1DRank1",
     "Conv1DReparameterization",
     "Conv1DTransposeFlipout",
     "Conv1DTransposeLocalReparameterization",
     "Conv1DTransposeReparameterization",
     "Conv1DVariationalDropout",
+    "Conv2DBatchEnsemble",
     "Conv2DConcreteDropout",
     "Conv2DFlipout",
     "Conv2DLocalReparameterization",
+    "Conv2DRank1",
     "Conv2DReparameterization",
     "Conv2DTransposeFlipout",
     "Conv2DTransposeLocalReparameterization",
@@ -119,16 +143,20 @@ __all__ = [
     "Conv3DTransposeLocalReparameterization",
     "Conv3DTransposeReparameterization",
     "Conv3DVariationalDropout",
+    "DenseBatchEnsemble",
     "DenseConcreteDropout",
     "DenseFlipout",
     "DenseLocalReparameterization",
+    "DenseRank1",
     "DenseReparameterization",
     "DenseVariationalDropout",
     "DepthwiseConv1DFlipout",
     "DepthwiseConv1DLocalReparameterization",
     "DepthwiseConv1DReparameterization",
+    "DepthwiseConv2DBatchEnsemble",
     "DepthwiseConv2DFlipout",
     "DepthwiseConv2DLocalReparameterization",
+    "DepthwiseConv2DRank1",
     "DepthwiseConv2DReparameterization",
     "EinsumDenseFlipout",
     "EinsumDenseLocalReparameterization",
@@ -142,11 +170,14 @@ __all__ = [
     "GroupedQueryAttentionFlipout",
     "GroupedQueryAttentionReparameterization",
     "KernelEstimator",
+    "LSTMCellBatchEnsemble",
     "LSTMCellFlipout",
+    "LSTMCellRank1",
     "LSTMCellReparameterization",
     "LSTMFlipout",
     "LSTMReparameterization",
     "LocalReparameterization",
+    "Members",
     "MonteCarlo",
     "MonteCarloDropout",
     "MonteCarloGaussianDropout",
@@ -155,6 +186,7 @@ __all__ = [
     "MonteCarloSpatialDropout3D",
     "MultiHeadAttentionFlipout",
     "MultiHeadAttentionReparameterization",
+    "Rank1",
     "Reparameterization",
     "SeparableConv1DReparameterization",
     "SeparableConv2DReparameterization",

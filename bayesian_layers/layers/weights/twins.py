@@ -142,19 +142,21 @@ def _resolve(cls, bound, parameters):
             "KL is scaled by `bl.scale_kl(model, dataset_size=N)`."
         )
     arguments.update(others)
-    for name, value in arguments.items():
+    # An estimator takes care of its own.
+    of_keras = {n: v for n, v in arguments.items() if n not in cls.own_arguments}
+    for name, value in of_keras.items():
         if name.endswith("_initializer"):
             value = initializers.get(value)
-            if isinstance(value, Posterior) and name in parameters:
+            if isinstance(value, Posterior):
                 value = value.with_default(parameters[name].default)
             arguments[name] = value
-    for name, value in arguments.items():
+    for name, value in of_keras.items():
         weight, _, kind = name.rpartition("_")
         if kind != "regularizer":
             continue
         initializer = arguments.get(f"{weight}_initializer")
         is_random = isinstance(initializer, Posterior)
-        if is_random and name not in given and name in parameters:
+        if is_random and name not in given:
             # A weight that its initializer makes random has the default prior.
             value = cls.default_regularizer
         arguments[name] = regularizers.get(value)

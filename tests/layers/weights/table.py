@@ -121,8 +121,8 @@ class Other:
     """A layer that is random in a way of its own: `test_other_layers.py` runs it.
 
     `divergences` counts its losses. Held at the mean it is the Keras layer with the
-    same weights, if `is_keras_at_the_mean`; fresh draws differ between the examples of
-    a batch if `by_example`.
+    same weights, if `is_keras_at_the_mean`. Calls differ if `draws_anew`, and the
+    examples of a batch if `by_example`.
     """
 
     arguments: dict
@@ -130,6 +130,7 @@ class Other:
     divergences: int = 0
     is_keras_at_the_mean: bool = True
     by_example: bool = True
+    draws_anew: bool = True
     is_cell: bool = False
 
     def model(self, name, /, **kwargs):
@@ -153,7 +154,7 @@ def _families(estimator, names, divergences, **kwargs):
         f"{name}{estimator}": Other(
             {**FAMILIES[name].arguments, **arguments},
             FAMILIES[name].input_shape,
-            divergences,
+            divergences * (2 if FAMILIES[name].is_cell else 1),
             is_cell=FAMILIES[name].is_cell,
             **kwargs,
         )
@@ -162,6 +163,7 @@ def _families(estimator, names, divergences, **kwargs):
 
 
 DROPOUT = {"rate": 0.5}
+RANK_ONE = ["Dense", "Conv1D", "Conv2D", "DepthwiseConv2D", "LSTMCell"]
 OTHERS = {
     "MonteCarloDropout": Other(DROPOUT, SEQUENCE),
     "MonteCarloSpatialDropout1D": Other(DROPOUT, (2, 6)),
@@ -173,6 +175,21 @@ OTHERS = {
         ["Dense", "Conv1D", "Conv2D", "Conv3D"],
         divergences=1,
         arguments={"initial_rate": 0.4},
+    ),
+    **_families(
+        "BatchEnsemble",
+        RANK_ONE,
+        divergences=0,
+        arguments={"ensemble_size": 2},
+        is_keras_at_the_mean=False,
+        draws_anew=False,
+    ),
+    **_families(
+        "Rank1",
+        RANK_ONE,
+        divergences=2,
+        arguments={"ensemble_size": 2},
+        is_keras_at_the_mean=False,
     ),
 }
 
