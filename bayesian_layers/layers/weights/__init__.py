@@ -53,6 +53,15 @@ from bayesian_layers.layers.weights.local_reparameterization import (
 from bayesian_layers.layers.weights.members import (
     Members,
 )
+from bayesian_layers.layers.weights.moment_propagation import (
+    AveragePooling2DMomentPropagation,
+    Conv2DMomentPropagation,
+    DenseMomentPropagation,
+    DropoutMomentPropagation,
+    FlattenMomentPropagation,
+    GlobalAveragePooling2DMomentPropagation,
+    MomentPropagation,
+)
 from bayesian_layers.layers.weights.monte_carlo_dropout import (
     MonteCarlo,
     MonteCarloDropout,
@@ -113,6 +122,7 @@ from bayesian_layers.layers.weights.variational_dropout import (
 )
 
 __all__ = [
+    "AveragePooling2DMomentPropagation",
     "BatchEnsemble",
     "ConcreteDropout",
     "Conv1DBatchEnsemble",
@@ -129,6 +139,7 @@ __all__ = [
     "Conv2DConcreteDropout",
     "Conv2DFlipout",
     "Conv2DLocalReparameterization",
+    "Conv2DMomentPropagation",
     "Conv2DRank1",
     "Conv2DReparameterization",
     "Conv2DTransposeFlipout",
@@ -147,6 +158,7 @@ __all__ = [
     "DenseConcreteDropout",
     "DenseFlipout",
     "DenseLocalReparameterization",
+    "DenseMomentPropagation",
     "DenseRank1",
     "DenseReparameterization",
     "DenseVariationalDropout",
@@ -158,15 +170,18 @@ __all__ = [
     "DepthwiseConv2DLocalReparameterization",
     "DepthwiseConv2DRank1",
     "DepthwiseConv2DReparameterization",
+    "DropoutMomentPropagation",
     "EinsumDenseFlipout",
     "EinsumDenseLocalReparameterization",
     "EinsumDenseReparameterization",
     "EmbeddingReparameterization",
+    "FlattenMomentPropagation",
     "Flipout",
     "GRUCellFlipout",
     "GRUCellReparameterization",
     "GRUFlipout",
     "GRUReparameterization",
+    "GlobalAveragePooling2DMomentPropagation",
     "GroupedQueryAttentionFlipout",
     "GroupedQueryAttentionReparameterization",
     "KernelEstimator",
@@ -178,6 +193,7 @@ __all__ = [
     "LSTMReparameterization",
     "LocalReparameterization",
     "Members",
+    "MomentPropagation",
     "MonteCarlo",
     "MonteCarloDropout",
     "MonteCarloGaussianDropout",
