@@ -70,6 +70,10 @@ from bayesian_layers.layers.weights.monte_carlo_dropout import (
     MonteCarloSpatialDropout2D,
     MonteCarloSpatialDropout3D,
 )
+from bayesian_layers.layers.weights.quadrature import (
+    DenseQuadrature,
+    Quadrature,
+)
 from bayesian_layers.layers.weights.rank1 import (
     Conv1DRank1,
     Conv2DRank1,
@@ -159,6 +163,7 @@ __all__ = [
     "DenseFlipout",
     "DenseLocalReparameterization",
     "DenseMomentPropagation",
+    "DenseQuadrature",
     "DenseRank1",
     "DenseReparameterization",
     "DenseVariationalDropout",
@@ -202,6 +207,7 @@ __all__ = [
     "MonteCarloSpatialDropout3D",
     "MultiHeadAttentionFlipout",
     "MultiHeadAttentionReparameterization",
+    "Quadrature",
     "Rank1",
     "Reparameterization",
     "SeparableConv1DReparameterization",

@@ -30,8 +30,7 @@ class _MomentLayer(ReceivesRandomVariables):
 
     def compute_output_spec(self, inputs, *args, **kwargs):
         """Returns the shape of the outputs."""
-        shape = self.compute_output_shape(tuple(inputs.shape))
-        return keras.KerasTensor(shape, dtype=self.compute_dtype)
+        return moments.keras_spec(self, inputs)
 
 
 class MomentPropagation(Twin, RandomWeights, _MomentLayer):

@@ -62,6 +62,12 @@ backend.register_pytree(
 )
 
 
+def keras_spec(layer, inputs):
+    """The symbolic output of a layer that returns a random variable, as Keras' own."""
+    shape = layer.compute_output_shape(tuple(inputs.shape))
+    return keras.KerasTensor(shape, dtype=layer.compute_dtype)
+
+
 def moments_of(inputs, layer):
     """Returns mean and (co)variance: `None`, a variance, or matrices `[n, k, k]`.
 

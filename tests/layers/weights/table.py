@@ -202,6 +202,7 @@ ELSEWHERE = (
     "GlobalAveragePooling2DMomentPropagation",
     "DropoutMomentPropagation",
     "MomentPropagation",
+    "DenseQuadrature",
 )
 LAYERS = [
     name

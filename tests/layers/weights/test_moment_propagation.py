@@ -300,6 +300,7 @@ def test_a_layer_that_knows_no_moments_raises(between):
 
 def test_a_loss_of_values_raises():
     model = keras.Sequential([keras.Input((3,)), bl.layers.DenseMomentPropagation(1)])
+    bl.scale_kl(model, dataset_size=16)
     model.compile("sgd", "mse")
     with pytest.raises(Exception, match="no value"):
         model.fit(X, Y, verbose=0)
