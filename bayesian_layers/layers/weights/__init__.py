@@ -34,6 +34,12 @@ from bayesian_layers.layers.weights.flipout import (
     EinsumDenseFlipout,
     Flipout,
 )
+from bayesian_layers.layers.weights.hierarchical import (
+    Conv1DHierarchical,
+    Conv2DHierarchical,
+    DenseHierarchical,
+    Hierarchical,
+)
 from bayesian_layers.layers.weights.linear_estimator import (
     KernelEstimator,
 )
@@ -132,6 +138,7 @@ __all__ = [
     "Conv1DBatchEnsemble",
     "Conv1DConcreteDropout",
     "Conv1DFlipout",
+    "Conv1DHierarchical",
     "Conv1DLocalReparameterization",
     "Conv1DRank1",
     "Conv1DReparameterization",
@@ -142,6 +149,7 @@ __all__ = [
     "Conv2DBatchEnsemble",
     "Conv2DConcreteDropout",
     "Conv2DFlipout",
+    "Conv2DHierarchical",
     "Conv2DLocalReparameterization",
     "Conv2DMomentPropagation",
     "Conv2DRank1",
@@ -161,6 +169,7 @@ __all__ = [
     "DenseBatchEnsemble",
     "DenseConcreteDropout",
     "DenseFlipout",
+    "DenseHierarchical",
     "DenseLocalReparameterization",
     "DenseMomentPropagation",
     "DenseQuadrature",
@@ -189,6 +198,7 @@ __all__ = [
     "GlobalAveragePooling2DMomentPropagation",
     "GroupedQueryAttentionFlipout",
     "GroupedQueryAttentionReparameterization",
+    "Hierarchical",
     "KernelEstimator",
     "LSTMCellBatchEnsemble",
     "LSTMCellFlipout",

@@ -191,6 +191,13 @@ OTHERS = {
         arguments={"ensemble_size": 2},
         is_keras_at_the_mean=False,
     ),
+    **_families(
+        "Hierarchical",
+        ["Dense", "Conv1D", "Conv2D"],
+        divergences=3,
+        is_keras_at_the_mean=False,
+        by_example=False,
+    ),
 }
 
 # What these return is of another kind: files of their own test them.
