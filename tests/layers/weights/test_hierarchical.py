@@ -55,7 +55,6 @@ def test_features_without_effect_are_shrunk():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(128, 6)).astype("float32")
     y = (2.0 * x[:, :1] + 0.1 * rng.normal(size=(128, 1))).astype("float32")
-    keras.utils.set_random_seed(0)
     layer = bl.layers.DenseHierarchical(1, use_bias=False, seed=1)
     head = bl.layers.GaussianLikelihood(0.01, trainable=False)
     model = keras.Sequential([keras.Input((6,)), layer, head])

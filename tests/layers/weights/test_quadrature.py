@@ -82,7 +82,7 @@ def test_a_likelihood_takes_the_sum_over_nodes(head):
     np.testing.assert_allclose(array(term), expected, rtol=1e-4)
     # It is not the likelihood of the mean.
     of_mean = array(likelihood(array(f)).log_prob(targets))
-    assert np.max(np.abs(of_mean - expected)) > 0.05
+    assert np.max(np.abs(of_mean - expected)) > 0.02
 
 
 def test_a_function_as_likelihood_and_a_categorical_one():
