@@ -39,7 +39,9 @@ def predict(
     `model.predict` returns the outputs for one draw. This returns what they amount to:
     a `Prediction`, with mean, standard deviation, what of it comes from the weights
     and what from the data, quantiles, class probabilities and log-likelihoods. Each
-    draw is one function: the same for all examples and batches, by every estimator. If
+    draw is one function: the same for all examples and batches, by every estimator; of
+    an ensemble such as `bl.layers.DenseBatchEnsemble` draw i is member i, modulo the
+    number of members. If
     the model ends with a stochastic output layer, its distribution is used, not a draw
     from it.
 
@@ -98,6 +100,8 @@ def predict(
     )
     # By the position of a weight in the model: names change when it is made anew.
     weight_seeds = seeds.table([seed, 0], num_samples, program.num_weights)
+    # Draw i is member i of an ensemble, in all layers.
+    weight_seeds[:, program.numbered_weights] = np.arange(num_samples)[:, None]
     chunk, done = _chunk(num_samples), 0
     for group, sizes in batches.groups(functools.partial(_bytes, program, chunk)):
         count = len(keras.tree.flatten(group)[0])

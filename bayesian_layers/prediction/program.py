@@ -10,7 +10,7 @@ from keras import ops
 
 from bayesian_layers import backend, keras_contact
 from bayesian_layers.distributions import Bernoulli, Categorical, Deterministic
-from bayesian_layers.prediction.held import draw_weights, seed_state
+from bayesian_layers.prediction.held import draw_weights, numbered, seed_state
 from bayesian_layers.prediction.moments import add_draw, moments_of, no_totals
 from bayesian_layers.prediction.trunk import split
 from bayesian_layers.random_variable import RandomVariable
@@ -93,6 +93,7 @@ class Program:
         self._run = backend.compile_inference(self._draws)
         self._specs = {}
         self.num_weights = len(random_weights(model))
+        self.numbered_weights = numbered(model)
         self.num_generators = len(self._seed_states)
 
     def spec(self, batch):

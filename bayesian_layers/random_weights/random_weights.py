@@ -378,17 +378,26 @@ class RandomWeights:
                 f"Layer {self.name!r} expected {len(variables)} variables. "
                 f"Received: {len(store.keys())} in the file."
             )
+        assign = self._assign_known if variables is known else _assign
         for index, variable in enumerate(variables):
-            variable.assign(store[str(index)])
+            assign(variable, store[str(index)])
 
     def set_weights(self, weights):
         """Sets the weights; those of the deterministic layer are taken for means."""
         known = self._known_variables()
         if len(weights) == len(known) < len(self.weights):
             for variable, value in zip(known, weights, strict=True):
-                variable.assign(value)
+                self._assign_known(variable, value)
         else:
             super().set_weights(weights)
+
+    def _assign_known(self, variable, value):
+        """Gives a variable what a deterministic layer has for it."""
+        variable.assign(value)
+
+
+def _assign(variable, value):
+    variable.assign(value)
 
 
 def _estimated(call):
