@@ -22,7 +22,7 @@ from bayesian_layers import (  # noqa: E402
     regularizers,
 )
 from bayesian_layers.constructors import CONSTRUCTORS  # noqa: E402
-from bayesian_layers.conversion import to_bayesian  # noqa: E402
+from bayesian_layers.conversion import to_bayesian, to_deterministic  # noqa: E402
 from bayesian_layers.expected_log_likelihood import (  # noqa: E402
     expected_log_likelihood,
 )
@@ -73,6 +73,7 @@ __all__ = [
     "scale_kl",
     "tape",
     "to_bayesian",
+    "to_deterministic",
     "total_kl",
     "trace",
     "traceable",

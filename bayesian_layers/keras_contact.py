@@ -63,6 +63,7 @@ _COPIED = (
     "activity_regularizer",
     "autocast",
     "_build_shapes_dict",
+    "_called",
     "_path",
     "_parent_path",
     "_auto_config",
@@ -539,6 +540,18 @@ def run_through(model, inputs, operation):
         operation: From an operation of the graph to the one that is called instead.
     """
     return model._run_through_graph(inputs, operation_fn=operation)
+
+
+def input_like(tensor):
+    """Returns a symbolic input like another, of the same name."""
+    layer = tensor._keras_history.operation
+    return keras.Input(
+        batch_shape=tensor.shape,
+        dtype=tensor.dtype,
+        sparse=tensor.sparse,
+        name=layer.name,
+        optional=layer.optional,
+    )
 
 
 def is_functional(model):

@@ -639,7 +639,8 @@ def test_a_graph_runs_through_other_operations():
     dense = keras.layers.Dense(2)
     model = keras.Model(inputs, dense(dense(inputs)))
     other = keras.layers.Dense(2)
-    again = keras.Input((2,))
+    again = keras_contact.input_like(model.inputs[0])
+    assert again.shape == inputs.shape
     asked = []
 
     def operation(layer):
@@ -650,6 +651,7 @@ def test_a_graph_runs_through_other_operations():
     assert asked == [dense, dense]
     copy = keras.Model(again, outputs)
     assert copy.layers[-1] is other
+    assert copy.layers[0].name == model.layers[0].name
     assert keras_contact.is_functional(copy)
     assert not keras_contact.is_functional(Subclass())
     assert keras_contact.takes_graph(keras.Model)

@@ -76,7 +76,7 @@ class Copier:
     def _sequential(self, model):
         layers = [self.copy(layer) for layer in model.layers]
         if model.inputs:
-            layers.insert(0, _like(model.inputs[0]))
+            layers.insert(0, keras_contact.input_like(model.inputs[0]))
         copy = type(model)(layers, name=model.name)
         if not model.inputs and model.built:
             copy.build_from_config(model.get_build_config() or {})
@@ -84,7 +84,7 @@ class Copier:
 
     def _functional(self, model):
         graph = keras_contact.graph_of(model)
-        inputs = keras.tree.map_structure(_like, graph.inputs)
+        inputs = keras.tree.map_structure(keras_contact.input_like, graph.inputs)
         outputs = keras_contact.run_through(model, inputs, self._operation)
         cls = type(model) if keras_contact.takes_graph(type(model)) else keras.Model
         return _frozen_as(model, cls(inputs, outputs, name=model.name))
@@ -170,10 +170,6 @@ def _config_tells_of_parts(layer):
 def _has_own(model, cls):
     """Whether the class of a model leaves the `call` of Keras as it is."""
     return type(model).call is cls.call
-
-
-def _like(tensor):
-    return keras.Input(batch_shape=tensor.shape, dtype=tensor.dtype, name=tensor.name)
 
 
 def _frozen_as(model, copy):
