@@ -23,6 +23,7 @@ from bayesian_layers import (  # noqa: E402
     regularizers,
 )
 from bayesian_layers.constructors import CONSTRUCTORS  # noqa: E402
+from bayesian_layers.conversion import to_bayesian, to_deterministic  # noqa: E402
 from bayesian_layers.expected_log_likelihood import (  # noqa: E402
     expected_log_likelihood,
 )
@@ -75,6 +76,8 @@ __all__ = [
     "replay",
     "scale_kl",
     "tape",
+    "to_bayesian",
+    "to_deterministic",
     "total_kl",
     "trace",
     "traceable",
