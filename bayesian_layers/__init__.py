@@ -19,19 +19,29 @@ from bayesian_layers import (  # noqa: E402
     losses,
     metrics,
     parameterizations,
+    programs,
     regularizers,
 )
 from bayesian_layers.constructors import CONSTRUCTORS  # noqa: E402
 from bayesian_layers.expected_log_likelihood import (  # noqa: E402
     expected_log_likelihood,
 )
-from bayesian_layers.handlers import block, condition, replay, tape  # noqa: E402
+from bayesian_layers.handlers import (  # noqa: E402
+    block,
+    condition,
+    replay,
+    seed,
+    substitute,
+    tape,
+)
 from bayesian_layers.mean_field import mean_field_logits  # noqa: E402
 from bayesian_layers.prediction import Prediction, predict  # noqa: E402
+from bayesian_layers.programs import make_log_joint_fn  # noqa: E402
 from bayesian_layers.random_variable import RandomVariable  # noqa: E402
 from bayesian_layers.random_weights import (  # noqa: E402
     RandomWeight,
     load_deterministic_weights,
+    role,
     scale_kl,
     total_kl,
     weights,
@@ -63,13 +73,18 @@ __all__ = [
     "layers",
     "load_deterministic_weights",
     "losses",
+    "make_log_joint_fn",
     "mean_field_logits",
     "metrics",
     "parameterizations",
     "predict",
+    "programs",
     "regularizers",
     "replay",
+    "role",
     "scale_kl",
+    "seed",
+    "substitute",
     "tape",
     "total_kl",
     "trace",
