@@ -36,7 +36,13 @@ from bayesian_layers.handlers import (  # noqa: E402
 )
 from bayesian_layers.mean_field import mean_field_logits  # noqa: E402
 from bayesian_layers.prediction import Prediction, predict  # noqa: E402
-from bayesian_layers.programs import make_log_joint_fn  # noqa: E402
+from bayesian_layers.programs import (  # noqa: E402
+    FullRankGuide,
+    MeanFieldGuide,
+    VariationalInference,
+    elbo,
+    make_log_joint_fn,
+)
 from bayesian_layers.random_variable import RandomVariable  # noqa: E402
 from bayesian_layers.random_weights import (  # noqa: E402
     RandomWeight,
@@ -57,9 +63,12 @@ from bayesian_layers.version import __version__  # noqa: E402
 globals().update(CONSTRUCTORS)
 
 __all__ = [
+    "FullRankGuide",
+    "MeanFieldGuide",
     "Prediction",
     "RandomVariable",
     "RandomWeight",
+    "VariationalInference",
     "__version__",
     "block",
     "callbacks",
@@ -67,6 +76,7 @@ __all__ = [
     "covariances",
     "distributions",
     "draw",
+    "elbo",
     "expected_log_likelihood",
     "get_next_tracer",
     "initializers",

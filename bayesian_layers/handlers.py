@@ -11,7 +11,7 @@ from typing import Any
 from bayesian_layers import backend, seeds
 from bayesian_layers.keras_contact import in_stateless_scope
 from bayesian_layers.random_variable import RandomVariable
-from bayesian_layers.trace import distribution_of, draw, trace, traceable
+from bayesian_layers.trace import draw, role_of, trace, traceable
 
 
 @contextlib.contextmanager
@@ -270,7 +270,10 @@ def seed(key: Any) -> contextlib.AbstractContextManager[None]:
             position += 1
         return hand_on(site)
 
-    return handle(handler, is_part_of_programs)
+    def wants(name, source):
+        return source is not None and is_part_of_programs(name, source)
+
+    return handle(handler, wants)
 
 
 def block(
@@ -296,7 +299,7 @@ def block(
             hidden = hides(kwargs.get("name"))
         else:
             # The role of a random weight.
-            hidden = f is distribution_of.__wrapped__ and hides(args[0].path)
+            hidden = f is role_of.__wrapped__ and hides(args[0].path)
         return (f if hidden else traceable(f))(*args, **kwargs)
 
     return trace(tracer, lambda name, source: None if hides(name) else False)
