@@ -20,7 +20,7 @@ from bayesian_layers.distributions.transforms import (
     transform_to,
 )
 from bayesian_layers.parameterizations import untransformed
-from bayesian_layers.programs.bound import latent_variables
+from bayesian_layers.programs.bound import BoundProgram, latent_variables
 from bayesian_layers.random_variable import RandomVariable
 
 
@@ -48,6 +48,23 @@ class _Latent:
         self.real_shape = tuple(self.transform.reverse_shape(self.shape))
         self.start = start
         self.stop = start + math.prod(self.real_shape)
+
+    def check(self, variables):
+        """Raises `ValueError` if another run of the model has another variable."""
+        variable = variables.get(self.name)
+        if variable is not None and tuple(variable.shape) == self.shape:
+            origin = ops.zeros(self.real_shape, self.dtype)
+            transform = transform_to(variable.distribution.support)
+            first, second = self.transform(origin), transform(origin)
+            if bool(ops.all(ops.equal(first, second))):
+                return
+        raise ValueError(
+            "An automatic guide is for models whose latent variables, and the sets "
+            "that these are in, are the same in each run. The variable "
+            f"{self.name!r} is not: it, or its support, depends on other ones. Write "
+            "a guide by hand, or a model in which a variable of fixed support is "
+            "scaled."
+        )
 
     def values(self, vectors):
         """The values for vectors of real numbers, `[..., size]`."""
@@ -90,7 +107,8 @@ class AutomaticGuide(keras.Model):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        found = latent_variables(model, data, likelihood=likelihood, seed=seed)
+        program = BoundProgram(model, data, likelihood)
+        found, again = (latent_variables(program, seed=s) for s in (seed, seed + 1))
         if not found:
             raise ValueError(
                 "Expected a model with latent variables. Received: a model whose "
@@ -104,6 +122,12 @@ class AutomaticGuide(keras.Model):
         for variable in found.values():
             start = self._latents[-1].stop if self._latents else 0
             self._latents.append(_Latent(variable, start))
+            self._latents[-1].check(again)
+        if len(again) > len(found):
+            again = sorted(set(again) - set(found))
+            raise ValueError(
+                f"Another run of the model has the variables {again}, too."
+            )
         self.size = self._latents[-1].stop
         self.init_scale = init_scale
         self.loc = self.add_weight((self.size,), "zeros", name="loc")

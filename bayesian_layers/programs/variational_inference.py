@@ -7,6 +7,7 @@ import keras
 import numpy as np
 
 from bayesian_layers import backend, seeds
+from bayesian_layers.programs.bound import run_symbolically
 from bayesian_layers.programs.elbo import Objective
 
 
@@ -58,12 +59,9 @@ class VariationalInference(keras.Model):
         self.seed_generator = seeds.generator(seed)
         self.supports_jit = backend.compiles_gamma_noise
         self._objective = Objective(model, guide, data, likelihood)
-        # Builds the layers, and says at once if the programs do not fit each other.
-        self._objective(num_particles, 0)
-        with _Recording() as scope:
-            self._objective(num_particles, 0)
-        # Known to Keras by being an attribute.
-        self._read = list(scope.read.values())
+        # It builds layers, and raises if the programs do not fit each other. What they
+        # read is known to Keras by being an attribute.
+        self._read = run_symbolically(lambda: self._objective(1, 0))
         self.built = True
 
     def call(self, inputs):
@@ -100,16 +98,3 @@ class VariationalInference(keras.Model):
             callbacks=callbacks,
             shuffle=False,
         )
-
-
-class _Recording(keras.StatelessScope):
-    """Keeps all variables from being changed, and lists those that are read."""
-
-    def __init__(self):
-        super().__init__()
-        self.read = {}
-
-    def get_current_value(self, variable):
-        """Returns the value of a variable, or `None` if it is its own."""
-        self.read[id(variable)] = variable
-        return super().get_current_value(variable)

@@ -1,5 +1,7 @@
 """Automatic guides, against conjugate posteriors."""
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -7,7 +9,9 @@ from keras import ops
 from scipy import stats
 
 import bayesian_layers as bl
+from bayesian_layers import backend, seeds
 from tests import statistics
+from tests.differentiation import run
 
 RNG = np.random.default_rng(1)
 X = np.stack([np.ones(20), RNG.normal(1.0, 1.0, 20)], axis=1).astype("float32")
@@ -89,7 +93,7 @@ def test_a_guide_of_a_probability_is_near_the_conjugate_beta_posterior():
 
 def mixed():
     """Latent variables of several supports, shapes and sizes."""
-    bl.Gamma(2.0, 1.0, sample_shape=2, name="positive")
+    bl.LogNormal(0.0, 1.0, sample_shape=2, name="positive")
     bl.Dirichlet(np.ones(3, "float32"), sample_shape=2, name="shares")
     bl.Uniform(np.array([-1.0, 2.0], "float32"), 3.0, name="between")
     bl.Normal(0.0, 1.0, name="real")
@@ -107,22 +111,26 @@ def test_variables_on_the_tape_have_the_density_of_the_whole(make):
         part = values[position : position + count].reshape(tuple(variable.shape))
         variable.assign(0.5 * part)
         position += count
-    with bl.tape() as tape:
-        guide()
     shapes = {"positive": (2,), "shares": (2, 3), "between": (2,), "real": ()}
-    assert {name: tuple(v.shape) for name, v in tape.items()} == shapes
-    total = sum(float(array(ops.sum(v.log_prob(v.value)))) for v in tape.values())
-    # The same by SciPy: a normal density of real numbers, by the maps' inverses.
-    reals, log_det = [], 0.0
-    for name in shapes:
-        value = tape[name].value
-        transform = tape[name].distribution.transform
-        real, change = transform.reverse_and_log_det(value)
-        reals.append(array(real).reshape(-1))
-        log_det += float(array(ops.sum(change)))
+
+    def on_the_tape(key):
+        """The log-density by the tape, the real numbers, and the maps' part in it."""
+        with bl.tape() as tape, bl.seed(key):
+            guide()
+        assert {name: tuple(v.shape) for name, v in tape.items()} == shapes
+        total, reals, log_det = 0.0, [], 0.0
+        for variable in tape.values():
+            total = total + ops.sum(variable.log_prob(variable.value))
+            transform = variable.distribution.transform
+            real, change = transform.reverse_and_log_det(variable.value)
+            reals.append(ops.reshape(real, (-1,)))
+            log_det = log_det + ops.sum(change)
+        return total, ops.concatenate(reals), log_det
+
+    total, reals, log_det = run(on_the_tape, np.array([1, 2]))
     normal = guide.distribution()
     expected = stats.multivariate_normal.logpdf(
-        np.concatenate(reals), array(normal.mean()), array(normal.covariance())
+        reals, array(normal.mean()), array(normal.covariance())
     )
     np.testing.assert_allclose(total, expected + log_det, rtol=2e-3)
 
@@ -143,12 +151,14 @@ def test_draws_from_the_tape_are_those_of_the_distribution(make):
     statistics.assert_mean(real, array(normal.mean()), detect=0.3)
     products = real[:, :1] * real
     statistics.assert_mean(products, array(normal.covariance())[0], detect=0.6)
-    singles = []
-    for i in range(200):
-        with bl.seed(i):
+
+    def single(key):
+        with bl.seed(key):
             values = guide()
-        singles.append([np.log(array(values["a"])), array(values["b"])])
-    singles = np.array(singles)
+        return ops.stack([ops.log(values["a"]), ops.convert_to_tensor(values["b"])])
+
+    keys = ops.convert_to_tensor(seeds.integers([1], 200, 2))
+    singles = array(backend.vectorize(single)(keys))
     statistics.assert_mean(
         singles[:, :1] * singles, array(normal.covariance())[0], detect=1.5
     )
@@ -189,5 +199,19 @@ def test_discrete_and_no_latent_variables_are_refused():
         bl.MeanFieldGuide(discrete)
     with pytest.raises(ValueError, match="with latent variables"):
         bl.MeanFieldGuide(discrete, {"count": 3.0})
+
+    def dependent():
+        bl.Uniform(0.0, bl.HalfNormal(1.0, name="high"), name="below")
+
+    runs = itertools.count(1)
+
+    def growing():
+        for i in range(next(runs)):
+            bl.Normal(0.0, 1.0, name=f"step_{i}")
+
+    with pytest.raises(ValueError, match="'below' is not: it, or its support"):
+        bl.MeanFieldGuide(dependent)
+    with pytest.raises(ValueError, match="has the variables.*step_1"):
+        bl.MeanFieldGuide(growing)
     with pytest.raises(ValueError, match="init_scale"):
         bl.FullRankGuide(mixed, init_scale=0.0)
