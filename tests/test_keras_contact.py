@@ -695,3 +695,19 @@ def test_a_layer_tells_of_its_parts_and_its_own_variables():
     assert keras_contact.parts_of(layer) == layer.parts
     layer.trainable = False
     assert keras_contact.own_trainable_variables(layer) == [layer.factor]
+
+
+def test_a_variable_asks_the_stateless_scope_in_force_for_its_value():
+    """Else `bl.VariationalInference` finds nothing to train."""
+    first, second = keras.Variable(1.0, name="first"), keras.Variable(2.0)
+
+    def function():
+        first.assign(ops.convert_to_tensor(first) + 1.0)
+        assert keras_contact.carrying_scope() is None
+        return ops.convert_to_tensor(first)
+
+    assert keras_contact.variables_read(function) == [first]
+    assert float(ops.convert_to_numpy(first)) == 1.0
+    with keras.StatelessScope(state_mapping=[(second, ops.zeros(()))]) as scope:
+        assert keras_contact.carrying_scope() is scope
+    assert keras_contact.carrying_scope() is None
