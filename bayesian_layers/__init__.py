@@ -18,10 +18,12 @@ from bayesian_layers import (  # noqa: E402
     layers,
     losses,
     metrics,
+    optimizers,
     parameterizations,
     regularizers,
 )
 from bayesian_layers.constructors import CONSTRUCTORS  # noqa: E402
+from bayesian_layers.draws import Draws  # noqa: E402
 from bayesian_layers.expected_log_likelihood import (  # noqa: E402
     expected_log_likelihood,
 )
@@ -47,6 +49,7 @@ from bayesian_layers.version import __version__  # noqa: E402
 globals().update(CONSTRUCTORS)
 
 __all__ = [
+    "Draws",
     "Prediction",
     "RandomVariable",
     "RandomWeight",
@@ -65,6 +68,7 @@ __all__ = [
     "losses",
     "mean_field_logits",
     "metrics",
+    "optimizers",
     "parameterizations",
     "predict",
     "regularizers",
