@@ -20,6 +20,7 @@ from bayesian_layers import (  # noqa: E402
     metrics,
     optimizers,
     parameterizations,
+    programs,
     regularizers,
 )
 from bayesian_layers.constructors import CONSTRUCTORS  # noqa: E402
@@ -27,13 +28,22 @@ from bayesian_layers.draws import Draws  # noqa: E402
 from bayesian_layers.expected_log_likelihood import (  # noqa: E402
     expected_log_likelihood,
 )
-from bayesian_layers.handlers import block, condition, replay, tape  # noqa: E402
+from bayesian_layers.handlers import (  # noqa: E402
+    block,
+    condition,
+    replay,
+    seed,
+    substitute,
+    tape,
+)
 from bayesian_layers.mean_field import mean_field_logits  # noqa: E402
 from bayesian_layers.prediction import Prediction, predict  # noqa: E402
+from bayesian_layers.programs import make_log_joint_fn  # noqa: E402
 from bayesian_layers.random_variable import RandomVariable  # noqa: E402
 from bayesian_layers.random_weights import (  # noqa: E402
     RandomWeight,
     load_deterministic_weights,
+    role,
     scale_kl,
     total_kl,
     weights,
@@ -66,14 +76,19 @@ __all__ = [
     "layers",
     "load_deterministic_weights",
     "losses",
+    "make_log_joint_fn",
     "mean_field_logits",
     "metrics",
     "optimizers",
     "parameterizations",
     "predict",
+    "programs",
     "regularizers",
     "replay",
+    "role",
     "scale_kl",
+    "seed",
+    "substitute",
     "tape",
     "total_kl",
     "trace",

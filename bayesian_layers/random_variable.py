@@ -38,6 +38,8 @@ class RandomVariable(keras.Variable):
         sample_shape: Integer or tuple: how many independent draws it holds.
         name: The name by which handlers know it.
         seed: `None`, an integer or a `keras.random.SeedGenerator`.
+        observed: Whether a given value is data, which it is by default: a variable
+            whose value only stands for it, as its mean does, is latent to handlers.
 
     Example:
     >>> w = bl.RandomVariable(bl.distributions.Normal(0.0, 1.0), sample_shape=3, seed=1)
@@ -51,7 +53,14 @@ class RandomVariable(keras.Variable):
     __hash__ = object.__hash__
 
     def __init__(
-        self, distribution, *, value=None, sample_shape=(), name=None, seed=None
+        self,
+        distribution,
+        *,
+        value=None,
+        sample_shape=(),
+        name=None,
+        seed=None,
+        observed=None,
     ):
         scoped = in_stateless_scope()
         if scoped:
@@ -62,15 +71,16 @@ class RandomVariable(keras.Variable):
         self._made_in = backend.trace_state()
         scoped = scoped and isinstance(seed, keras.random.SeedGenerator)
         if value is not None or ((scoped or is_tracing()) and not is_lazy()):
-            self._drawn = self._draw(value)
+            self._drawn = self._draw(value, observed)
 
-    def _draw(self, value=None):
+    def _draw(self, value=None, observed=None):
         value = draw(
             self._distribution,
             name=self._name,
             seed=self._seed,
             sample_shape=self._sample_shape,
             value=value,
+            observed=observed,
         )
         return self._distribution.as_sample(value, self._sample_shape)
 

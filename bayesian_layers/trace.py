@@ -140,6 +140,7 @@ def draw(
     sample_shape: int | tuple[int, ...] = (),
     value: Any = None,
     source: Any = None,
+    observed: bool | None = None,
 ) -> Any:
     """Returns a random value: the only way that one comes to be.
 
@@ -152,6 +153,8 @@ def draw(
             have to be those of a draw.
         source: The object whose value it is, if that has one value within a block of
             handlers however often it is asked for: a `RandomWeight`.
+        observed: Whether the value is data, for who asks what is latent. Defaults to
+            whether there is a value.
 
     Returns:
         A tensor of shape `sample_shape + batch_shape + event_shape`.
@@ -159,3 +162,13 @@ def draw(
     if value is None:
         return distribution.sample(sample_shape, seed=seed)
     return distribution.as_sample(value, sample_shape)
+
+
+@traceable
+def distribution_of(source: Any) -> Any:
+    """Returns what a value of `source` is drawn from: its posterior, or by its role.
+
+    `bl.role` is called in place of it, before the posterior is computed, which may
+    draw in turn.
+    """
+    return source.posterior

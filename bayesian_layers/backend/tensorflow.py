@@ -246,6 +246,17 @@ def _trace(function, *arguments):
     return graph, structure
 
 
+def seed_state(key):
+    """Returns two integers from a scalar, or from two integers."""
+    key = tf.cast(key, "int64")
+    return key if key.shape.rank else tf.stack([key, tf.zeros_like(key)])
+
+
+def vectorize(function):
+    """Maps a function of structures of tensors over their first axis."""
+    return lambda arguments: tf.vectorized_map(function, arguments)
+
+
 def is_differentiated(x):
     """Not known here: whoever computes gradients calls the model in training mode."""
     return False

@@ -225,6 +225,18 @@ def scan(function, carry, xs):
     return carry, unflatten(structure, [torch.stack(column) for column in columns])
 
 
+def seed_state(key):
+    """Returns two integers from a scalar, or from two integers."""
+    key = keras.ops.convert_to_tensor(key).to(torch.int32)
+    return key if key.ndim else torch.stack([key, torch.zeros_like(key)])
+
+
+def vectorize(function):
+    """Maps a function of structures of tensors over their first axis."""
+    # Seeds of recurrent cells are renewed, though nothing is drawn by them.
+    return torch.func.vmap(function, randomness="same")
+
+
 def is_differentiated(x):
     """Not known here: whoever computes gradients calls the model in training mode."""
     return False

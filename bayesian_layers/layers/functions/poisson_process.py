@@ -194,7 +194,10 @@ class PoissonProcess(keras.Layer):
         )
         # Its value is the mean: the same for whoever asks.
         return RandomVariable(
-            distribution, value=distribution.mean(), name=called_path(self)
+            distribution,
+            value=distribution.mean(),
+            name=called_path(self),
+            observed=False,
         )
 
     def _check_inside(self, points):

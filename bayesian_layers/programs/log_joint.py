@@ -1,0 +1,161 @@
+"""The log-density of all random variables of a program."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import keras
+from keras import ops
+
+from bayesian_layers import backend
+from bayesian_layers.distributions import Deterministic
+from bayesian_layers.handlers import (
+    hand_on,
+    handle,
+    is_observed,
+    is_part_of_programs,
+)
+from bayesian_layers.programs.bound import BoundProgram, parameter_names
+from bayesian_layers.random_weights import role
+
+
+class LogJoint:
+    """The log joint density of a program, as a function of values.
+
+    `bl.make_log_joint_fn` makes it, and says what it is.
+
+    Args:
+        program: The `bl.programs.BoundProgram`.
+    """
+
+    def __init__(self, program: BoundProgram):
+        self.program = program
+
+    def __call__(self, *args: Any, **values: Any) -> Any:
+        """Returns the sum of the log-densities of all variables, a scalar."""
+        names = parameter_names(self.program.program) & set(values)
+        named = {name: values.pop(name) for name in names}
+        values = {**self.program.observed, **values}
+        return _log_joint(lambda: self.program.run(*args, **named), values)
+
+    def over_chains(self, **values: Any) -> Any:
+        """Returns the log joint at several points, one number for each.
+
+        Args:
+            **values: The values of variables, all with a leading axis of chains. What
+                is the same for all chains is given to `make_log_joint_fn` as `data`.
+        """
+        values = keras.tree.map_structure(ops.convert_to_tensor, values)
+        return backend.vectorize(lambda point: self(**point))(values)
+
+
+def make_log_joint_fn(
+    program: Callable,
+    data: Mapping[str, Any] | tuple | None = None,
+    *,
+    likelihood: Callable | None = None,
+) -> LogJoint:
+    """Makes the log joint density of a program, a function of values of its variables.
+
+    log p(z_1, ..., z_n) = sum over variables of log p(z_i | what the program made
+    before), each summed over all of its elements
+
+    Layers act as a model (`bl.role("prior")`): their random weights count with their
+    priors, once each however often a layer is used, by names such as
+    `"model/dense/kernel"`; what output layers and Gaussian processes return counts
+    given their inputs. `kl_scale` and `scale_factor` are matters of training and play
+    no part.
+
+    The result is a function `log_joint(*args, **values)` of one point, a scalar. It is
+    differentiable and can be compiled on every backend, and mapped by `jax.vmap`.
+    `log_joint.over_chains(**values)` evaluates it at many points, on every backend:
+    values have a leading axis, and so has the result.
+
+    A variable that is `bl.Deterministic` needs no value, and one that is observed in
+    the program (`bl.Normal(..., value=y)`) has one.
+
+    Args:
+        program: A function that makes random variables, or a Keras model or layer.
+        data: What is known: for a function a dictionary of arguments and of values of
+            random variables, for a Keras model `(x, y)`; see
+            `bl.programs.BoundProgram`. Defaults to nothing.
+        likelihood: A function from the outputs of a Keras model to a distribution of
+            its targets, which are then called `"y"`; see `bl.programs.BoundProgram`.
+
+    Returns:
+        A function of the arguments of the program, by position or by name, and of the
+        values of its random variables, by name (`**{"model/dense/kernel": value}`).
+        It raises a `LookupError` that lists the variables without a value, and a
+        `ValueError` for a name that no variable has.
+
+    Example:
+    >>> def program(x):
+    ...     w = bl.Normal(0.0, 1.0, name="w")
+    ...     return bl.Normal(w * x, 1.0, name="y")
+    >>> log_joint = bl.make_log_joint_fn(program)
+    >>> x = np.ones(2, "float32")
+    >>> round(float(log_joint(x, w=0.0, y=x)), 4)
+    -3.7568
+    >>> log_joint = bl.make_log_joint_fn(program, {"x": x, "y": x})
+    >>> ops.shape(log_joint.over_chains(w=np.zeros(4, "float32")))
+    (4,)
+    """
+    return LogJoint(BoundProgram(program, data, likelihood))
+
+
+def _log_joint(run, values):
+    """The log joint of a function without arguments, given the values by name."""
+    terms, by_source, used, missing = [], {}, [], {}
+
+    def handler(site):
+        name, source, distribution = (
+            site[key] for key in ("name", "source", "distribution")
+        )
+        if source is not None and source in by_source:
+            return by_source[source]
+        if name is not None and name in used:
+            raise ValueError(
+                f"The name {name!r} is used twice in one program. Give each random "
+                f"variable a name of its own. Names so far: {used}"
+            )
+        used.append(name)
+        if name is not None and name in values:
+            site.update(value=values[name], observed=True)
+        elif isinstance(distribution, Deterministic) and source is None:
+            return hand_on(site)
+        elif not is_observed(site):
+            missing[name] = distribution.shape(site.get("sample_shape", ()))
+            # Any value will do, to find what else is missing.
+            site.update(seed=0)
+        value = hand_on(site)
+        if not missing:
+            terms.append(ops.sum(distribution.log_prob(value)))
+        if source is not None:
+            by_source[source] = value
+        return value
+
+    with role("prior"), handle(handler, is_part_of_programs):
+        run()
+    unknown = [name for name in values if name not in used]
+    if missing:
+        raise LookupError(_missing_message(missing, values))
+    if unknown:
+        raise ValueError(
+            f"The program has no random variables {unknown}. It has: {used}"
+        )
+    if not terms:
+        return ops.zeros((), "float32")
+    dtype = keras.backend.result_type(*(term.dtype for term in terms))
+    return sum(ops.cast(term, dtype) for term in terms[1:]) + ops.cast(terms[0], dtype)
+
+
+def _missing_message(missing, values):
+    if None in missing:
+        return (
+            "The log joint needs a value of each random variable, and this program has "
+            'one without a name. Give each a name: `bl.Normal(..., name="w")`.'
+        )
+    listed = ", ".join(f"{name!r} of shape {shape}" for name, shape in missing.items())
+    return (
+        f"The log joint needs a value of each random variable. Missing: {listed}. "
+        f"Received values of: {sorted(values)}"
+    )
