@@ -38,7 +38,7 @@ from bayesian_layers.handlers import (  # noqa: E402
 )
 from bayesian_layers.mean_field import mean_field_logits  # noqa: E402
 from bayesian_layers.prediction import Prediction, predict  # noqa: E402
-from bayesian_layers.programs import make_log_joint_fn  # noqa: E402
+from bayesian_layers.programs import make_log_joint_fn, mcmc  # noqa: E402
 from bayesian_layers.random_variable import RandomVariable  # noqa: E402
 from bayesian_layers.random_weights import (  # noqa: E402
     RandomWeight,
@@ -77,6 +77,7 @@ __all__ = [
     "load_deterministic_weights",
     "losses",
     "make_log_joint_fn",
+    "mcmc",
     "mean_field_logits",
     "metrics",
     "optimizers",
