@@ -21,19 +21,25 @@ def run(program, data=None, **arguments):
     return bl.mcmc(program, data, **{**settings, **arguments})
 
 
-def numpyro_draws(model, *data, **arguments):
+@pytest.fixture(scope="module")
+def expected():
+    """NumPyro's draws of its own versions of two models, which are independent."""
     from jax.random import PRNGKey
     from numpyro.infer import MCMC, NUTS
 
+    def both():
+        numpyro_schools(ERRORS, EFFECTS)
+        numpyro_logistic(X, CLASSES)
+
     sampler = MCMC(
-        NUTS(model, **arguments),
+        NUTS(both, target_accept_prob=0.95),
         num_warmup=300,
         num_samples=400,
         num_chains=4,
         chain_method="vectorized",
         progress_bar=False,
     )
-    sampler.run(PRNGKey(1), *data)
+    sampler.run(PRNGKey(1))
     return {n: np.asarray(v) for n, v in sampler.get_samples(True).items()}
 
 
@@ -91,12 +97,12 @@ def schools_draws():
     )
 
 
-def test_eight_schools_as_by_numpyro(schools_draws):
-    expected = numpyro_draws(numpyro_schools, ERRORS, EFFECTS, target_accept_prob=0.95)
-    assert set(schools_draws) == set(expected)
-    for name, draws in expected.items():
-        error = standard_error(draws)
-        assert_moments(schools_draws[name], draws.mean(axis=(0, 1)), error=error)
+def test_eight_schools_as_by_numpyro(schools_draws, expected):
+    assert set(schools_draws) == set(expected) - {"kernel", "bias"}
+    for name, draws in schools_draws.items():
+        other = expected[name]
+        error = standard_error(other)
+        assert_moments(draws, other.mean(axis=(0, 1)), error=error)
 
 
 def test_deterministic_variables_follow_and_names_keep_their_order(schools_draws):
@@ -132,10 +138,10 @@ def numpyro_logistic(x, y):
 
     kernel = numpyro.sample("kernel", Normal(0.0, 1.0).expand([2, 1]))
     bias = numpyro.sample("bias", Normal(0.0, 1.0).expand([1]))
-    numpyro.sample("y", Bernoulli(logits=x @ kernel + bias), obs=y)
+    numpyro.sample("classes", Bernoulli(logits=x @ kernel + bias), obs=y)
 
 
-def test_logistic_regression_as_a_keras_model_as_by_numpyro():
+def test_logistic_regression_as_a_keras_model_as_by_numpyro(expected):
     layer = bl.layers.DenseFlipout(
         1, bias_initializer="trainable_normal", bias_regularizer="normal_kl_divergence"
     )
@@ -147,7 +153,6 @@ def test_logistic_regression_as_a_keras_model_as_by_numpyro():
         start="posterior",
     )
     assert [name.split("/")[-1] for name in draws] == ["kernel", "bias"]
-    expected = numpyro_draws(numpyro_logistic, X, CLASSES)
     for name, value in draws.items():
         other = expected[name.split("/")[-1]]
         error = standard_error(other)
@@ -194,7 +199,9 @@ def test_a_linear_layer_has_its_conjugate_posterior():
 def test_biases_are_held_and_named_and_hmc_draws_from_the_posterior():
     model = linear_model()
     model.layers[0].bias.assign([3.0])
-    settings = {"kernel": "hmc", "num_chains": 1, "num_samples": 2000}
+    # A quarter of a turn, in the posterior of a normal distribution.
+    settings = {"kernel": "hmc", "num_chains": 1, "trajectory_length": 1.5}
+    settings["num_samples"] = 2000
     with pytest.warns(UserWarning, match="dense_reparameterization.*bias.*bias_init"):
         draws = run(model, (X, Y + 3.0), likelihood=likelihood, **settings)
     (kernels,) = draws.values()
@@ -227,17 +234,17 @@ MARGINALS = {
 
 
 def test_supports_are_mapped_with_their_volume():
-    draws = run(conjugate, num_samples=2000, target_accept_prob=0.9)
+    draws = run(conjugate, num_samples=1000, target_accept_prob=0.95)
     for name, expected in MARGINALS.items():
-        thinned = draws[name][:, ::5].ravel()
-        assert_distributed_as(thinned, expected.cdf, detect=0.13)
+        thinned = draws[name][:, ::4].ravel()
+        assert_distributed_as(thinned, expected.cdf, detect=0.16)
         assert_moments(draws[name], expected.mean(), expected.var())
     simplex, concentration = draws["simplex"], np.array([6.0, 4.0, 6.0])
     np.testing.assert_allclose(simplex.sum(axis=-1), 1.0, rtol=1e-5)
     expected = stats.dirichlet(concentration)
     assert_moments(simplex, expected.mean(), expected.var())
-    share = (draws["inside"] / draws["width"])[:, ::5].ravel()
-    assert_distributed_as(share, stats.uniform.cdf, detect=0.13)
+    share = (draws["inside"] / draws["width"])[:, ::4].ravel()
+    assert_distributed_as(share, stats.uniform.cdf, detect=0.16)
 
 
 @pytest.mark.slow
@@ -275,7 +282,7 @@ def gaussian():
     bl.Normal(w, 1.0, value=0.5, name="y")
 
 
-SHORT = {"num_warmup": 200, "num_samples": 5, "num_chains": 2}
+SHORT = {"kernel": "hmc", "num_warmup": 200, "num_samples": 5, "num_chains": 2}
 
 
 def test_equal_seeds_are_equal_draws():
@@ -284,7 +291,12 @@ def test_equal_seeds_are_equal_draws():
 
 
 def test_chains_start_where_they_are_told_to():
-    fixed = {"adapt_step_size": False, "step_size": 1e-6, "max_tree_depth": 1}
+    fixed = {
+        "trajectory_length": None,
+        "adapt_step_size": False,
+        "step_size": 1e-6,
+        "num_steps": 1,
+    }
     arguments = {**SHORT, "num_warmup": 0, "start": {"w": np.array([3.0, 7.0])}}
     draws = run(gaussian, **arguments, **fixed)
     np.testing.assert_allclose(draws["w"], [[3.0] * 5, [7.0] * 5], atol=1e-3)
