@@ -38,7 +38,14 @@ from bayesian_layers.handlers import (  # noqa: E402
 )
 from bayesian_layers.mean_field import mean_field_logits  # noqa: E402
 from bayesian_layers.prediction import Prediction, predict  # noqa: E402
-from bayesian_layers.programs import make_log_joint_fn, mcmc  # noqa: E402
+from bayesian_layers.programs import (  # noqa: E402
+    FullRankGuide,
+    MeanFieldGuide,
+    VariationalInference,
+    elbo,
+    make_log_joint_fn,
+    mcmc,
+)
 from bayesian_layers.random_variable import RandomVariable  # noqa: E402
 from bayesian_layers.random_weights import (  # noqa: E402
     RandomWeight,
@@ -60,9 +67,12 @@ globals().update(CONSTRUCTORS)
 
 __all__ = [
     "Draws",
+    "FullRankGuide",
+    "MeanFieldGuide",
     "Prediction",
     "RandomVariable",
     "RandomWeight",
+    "VariationalInference",
     "__version__",
     "block",
     "callbacks",
@@ -70,6 +80,7 @@ __all__ = [
     "covariances",
     "distributions",
     "draw",
+    "elbo",
     "expected_log_likelihood",
     "get_next_tracer",
     "initializers",

@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from bayesian_layers import backend, seeds
-from bayesian_layers.keras_contact import in_stateless_scope
+from bayesian_layers.keras_contact import carrying_scope
 from bayesian_layers.random_variable import RandomVariable
-from bayesian_layers.trace import distribution_of, draw, trace, traceable
+from bayesian_layers.trace import draw, role_of, trace, traceable
 
 
 @contextlib.contextmanager
@@ -254,14 +254,14 @@ def seed(key: Any) -> contextlib.AbstractContextManager[None]:
         raise ValueError(f"`key` should be an integer. Received: key={key!r}")
     position = 0
     state = None if isinstance(key, int) else backend.seed_state(key)
-    was_scoped = in_stateless_scope()
+    entered_in = carrying_scope()
 
     def handler(site):
         nonlocal position
         is_chosen = isinstance(site.get("seed"), (int, seeds.Keyed))
         # A scope inside of the block is that of a function that Keras or `bl.predict`
         # compile: they run it many times, and carry the state of seeds through it.
-        is_carried = in_stateless_scope() and not was_scoped
+        is_carried = carrying_scope() not in (None, entered_in)
         if site.get("value") is None and not is_chosen and not is_carried:
             if state is None:
                 site["seed"] = seeds.at_position(key, position)
@@ -270,7 +270,10 @@ def seed(key: Any) -> contextlib.AbstractContextManager[None]:
             position += 1
         return hand_on(site)
 
-    return handle(handler, is_part_of_programs)
+    def wants(name, source):
+        return source is not None and is_part_of_programs(name, source)
+
+    return handle(handler, wants)
 
 
 def block(
@@ -296,7 +299,7 @@ def block(
             hidden = hides(kwargs.get("name"))
         else:
             # The role of a random weight.
-            hidden = f is distribution_of.__wrapped__ and hides(args[0].path)
+            hidden = f is role_of.__wrapped__ and hides(args[0].path)
         return (f if hidden else traceable(f))(*args, **kwargs)
 
     return trace(tracer, lambda name, source: None if hides(name) else False)

@@ -14,8 +14,9 @@ import keras
 import numpy as np
 from keras.src.backend import get_keras_mask
 from keras.src.backend.common import global_state
-from keras.src.backend.common.stateless_scope import (  # noqa: F401
-    in_stateless_scope,
+from keras.src.backend.common.stateless_scope import (
+    get_stateless_scope,
+    in_stateless_scope,  # noqa: F401
 )
 from keras.src.backend.common.symbolic_scope import in_symbolic_scope  # noqa: F401
 from keras.src.models.functional import Functional
@@ -297,6 +298,43 @@ def in_backward_direction():
         isinstance(outer, keras.layers.Bidirectional) and outer.backward_layer is inner
         for outer, inner in zip(callers, callers[1:], strict=False)
     )
+
+
+# Scopes that hold the values of variables.
+
+
+class KeptVariables(keras.StatelessScope):
+    """A scope in which variables read as ever, and what is assigned to them is lost.
+
+    Keras, or `bl.predict`, enter a scope for a program that they run many times, with
+    the states of seeds as its arguments; this one is for the side effects of one run.
+
+    Attributes:
+        read: The variables that were read, by their identities.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.read = {}
+
+    def get_current_value(self, variable):
+        """Returns what was assigned to a variable inside, or `None`."""
+        # `Variable.value` asks here first.
+        self.read[id(variable)] = variable
+        return super().get_current_value(variable)
+
+
+def variables_read(function):
+    """Returns the variables that a function without arguments reads, as they were."""
+    with KeptVariables() as scope:
+        function()
+    return list(scope.read.values())
+
+
+def carrying_scope():
+    """Returns the scope in force that carries the states of seeds, or `None`."""
+    scope = get_stateless_scope()
+    return None if isinstance(scope, KeptVariables) else scope
 
 
 # Outputs, losses and metrics.

@@ -10,7 +10,7 @@ from bayesian_layers import backend
 from bayesian_layers.distributions import shapes
 from bayesian_layers.distributions.distribution import Distribution
 from bayesian_layers.keras_contact import in_stateless_scope
-from bayesian_layers.trace import draw, is_lazy, is_tracing
+from bayesian_layers.trace import draw, is_lazy, is_tracing, is_wanted
 
 
 class RandomVariable(keras.Variable):
@@ -140,6 +140,13 @@ class RandomVariable(keras.Variable):
         """Whether there is a value already."""
         # JAX rebuilds pytrees with anything for a value, `None` too.
         return "_drawn" in vars(self)
+
+    def is_wanted(self):
+        """Whether a handler in force looks at the value by its name, or sets it.
+
+        Who could integrate the variable out takes its value instead.
+        """
+        return is_tracing() and is_wanted(self._name, None)
 
     @property
     def shape(self):

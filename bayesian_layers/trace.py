@@ -165,10 +165,15 @@ def draw(
 
 
 @traceable
-def distribution_of(source: Any) -> Any:
-    """Returns what a value of `source` is drawn from: its posterior, or by its role.
+def role_of(source: Any) -> str:
+    """Returns the role of a random weight, or of a layer's output: see `bl.role`.
 
-    `bl.role` is called in place of it, before the posterior is computed, which may
-    draw in turn.
+    It is asked for before the posterior is computed, which may draw in turn.
     """
-    return source.posterior
+    return "posterior"
+
+
+def distribution_of(source: Any) -> Any:
+    """Returns what a value of `source` is drawn from, by its role."""
+    is_model = is_tracing() and role_of(source) == "prior"
+    return source.proper_prior() if is_model else source.posterior

@@ -566,3 +566,19 @@ def test_weight_decay_is_seen_by_variable():
     assert not keras_contact.is_decayed(optimizer, bias), message
     for plain in (keras.optimizers.SGD(), keras.optimizers.AdamW(weight_decay=0.0)):
         assert not keras_contact.is_decayed(plain, kernel), message
+
+
+def test_a_variable_asks_the_stateless_scope_in_force_for_its_value():
+    """Else `bl.VariationalInference` finds nothing to train."""
+    first, second = keras.Variable(1.0, name="first"), keras.Variable(2.0)
+
+    def function():
+        first.assign(ops.convert_to_tensor(first) + 1.0)
+        assert keras_contact.carrying_scope() is None
+        return ops.convert_to_tensor(first)
+
+    assert keras_contact.variables_read(function) == [first]
+    assert float(ops.convert_to_numpy(first)) == 1.0
+    with keras.StatelessScope(state_mapping=[(second, ops.zeros(()))]) as scope:
+        assert keras_contact.carrying_scope() is scope
+    assert keras_contact.carrying_scope() is None

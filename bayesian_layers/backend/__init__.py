@@ -20,7 +20,8 @@ the same functions; the one that belongs to `keras.backend.backend()` is used:
 - `register_pytree(cls, flatten, unflatten)`: makes a class part of the structures that
   the following take and return; `flatten(tree)`, `unflatten(structure, leaves)`;
 - `seed_state(key)`: a key, traced or not, as the state of a seed generator;
-- `vectorize(function)`: the function of structures with one more leading axis;
+- `map_draws(function, keys)`: the results, scalars, of a function that draws by a key;
+- `vectorize(function)`: from a structure to a tensor, over one more leading axis;
 - `compiles_gamma_noise`: whether the samplers above can be compiled by XLA;
 - `compile_inference(function)`, and `scan(function, carry, xs)` to use in it;
 - `output_spec(function, *arguments)`: shapes and dtypes of what a function returns.
@@ -55,6 +56,7 @@ is_concrete = _implementation.is_concrete
 is_differentiated = _implementation.is_differentiated
 lgamma = _implementation.lgamma
 log_ndtr = _implementation.log_ndtr
+map_draws = _implementation.map_draws
 ndtri = _implementation.ndtri
 output_spec = _implementation.output_spec
 random_gamma = _implementation.random_gamma

@@ -151,6 +151,11 @@ def vectorize(function):
     return jax.vmap(function)
 
 
+def map_draws(function, keys):
+    """Runs a function that draws by a key, to a tuple of scalars, for each key."""
+    return jax.vmap(function)(keys)
+
+
 def is_differentiated(x):
     """Whether a gradient with respect to a tensor is being computed."""
     return type(x).__name__ in ("JVPTracer", "LinearizeTracer")

@@ -257,6 +257,12 @@ def vectorize(function):
     return lambda arguments: tf.vectorized_map(function, arguments)
 
 
+def map_draws(function, keys):
+    """Runs a function that draws by a key, to a tuple of scalars, for each key."""
+    results = [function(key) for key in tf.unstack(keys)]
+    return tuple(map(tf.stack, zip(*results, strict=True)))
+
+
 def is_differentiated(x):
     """Not known here: whoever computes gradients calls the model in training mode."""
     return False

@@ -233,8 +233,21 @@ def seed_state(key):
 
 def vectorize(function):
     """Maps a function of structures of tensors over their first axis."""
-    # Seeds of recurrent cells are renewed, though nothing is drawn by them.
-    return torch.func.vmap(function, randomness="same")
+
+    # One by one: `torch.vmap` has no rule for attention, nor for seeded noise.
+    def mapped(arguments):
+        count = len(keras.tree.flatten(arguments)[0])
+        return torch.stack([function(row(arguments, i)) for i in range(count)])
+
+    def row(arguments, i):
+        return keras.tree.map_structure(lambda x: x[i], arguments)
+
+    return mapped
+
+
+def map_draws(function, keys):
+    """Runs a function that draws by a key, to a tuple of scalars, for each key."""
+    return tuple(map(torch.stack, zip(*map(function, keys), strict=True)))
 
 
 def is_differentiated(x):

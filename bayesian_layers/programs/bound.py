@@ -13,7 +13,11 @@ from bayesian_layers import backend
 from bayesian_layers.distributions import Distribution
 from bayesian_layers.handlers import condition, tape
 from bayesian_layers.handlers import seed as seeded
-from bayesian_layers.keras_contact import in_stateless_scope
+from bayesian_layers.keras_contact import (
+    KeptVariables,
+    in_stateless_scope,
+    variables_read,
+)
 from bayesian_layers.losses.alignment import align
 from bayesian_layers.random_variable import RandomVariable
 from bayesian_layers.random_weights import role
@@ -103,8 +107,14 @@ class BoundProgram:
         self.arguments = tuple(map(as_tensors, data[:1]))
         if len(data) < 2:
             return
-        with role("prior"), tape():
-            output = self()
+        found = []
+
+        def run():
+            with role("prior"), tape(), seeded(0):
+                found.append(self())
+
+        run_symbolically(run)
+        (output,) = found
         if not isinstance(output, RandomVariable):
             raise ValueError(
                 f"The output of {model.name!r} is no random variable, so it says "
@@ -211,11 +221,27 @@ def _with_likelihood(model, likelihood):
     return program
 
 
+def run_symbolically(function):
+    """Runs a function without arguments for what it does in Python.
+
+    JAX and TensorFlow compute nothing. Layers may be built by it.
+
+    Returns:
+        The variables that it reads.
+    """
+
+    def run():
+        function()
+        return []
+
+    return variables_read(lambda: backend.output_spec(run))
+
+
 def _seeds_left_alone():
     """Keeps what a compiled function would assign to variables inside of it.
 
     Recurrent cells renew their seeds, though nothing is drawn by them.
     """
     if backend.is_compiling() and not in_stateless_scope():
-        return keras.StatelessScope()
+        return KeptVariables()
     return contextlib.nullcontext()

@@ -35,7 +35,7 @@ class LogJoint:
         names = parameter_names(self.program.program) & set(values)
         named = {name: values.pop(name) for name in names}
         values = {**self.program.observed, **values}
-        return _log_joint(lambda: self.program.run(*args, **named), values)
+        return log_joint_of(lambda: self.program.run(*args, **named), values)
 
     def over_chains(self, **values: Any) -> Any:
         """Returns the log joint at several points, one number for each.
@@ -102,9 +102,14 @@ def make_log_joint_fn(
     return LogJoint(BoundProgram(program, data, likelihood))
 
 
-def _log_joint(run, values):
-    """The log joint of a function without arguments, given the values by name."""
-    terms, by_source, used, missing = [], {}, [], {}
+def log_joint_of(run, values):
+    """The log joint of a function without arguments, a scalar.
+
+    Args:
+        run: The function.
+        values: The values of its random variables by name, or by random weight.
+    """
+    terms, by_source, names, used, missing = [], {}, [], set(), {}
 
     def handler(site):
         name, source, distribution = (
@@ -112,14 +117,16 @@ def _log_joint(run, values):
         )
         if source is not None and source in by_source:
             return by_source[source]
-        if name is not None and name in used:
+        if name is not None and name in names:
             raise ValueError(
                 f"The name {name!r} is used twice in one program. Give each random "
-                f"variable a name of its own. Names so far: {used}"
+                f"variable a name of its own. Names so far: {names}"
             )
-        used.append(name)
-        if name is not None and name in values:
-            site.update(value=values[name], observed=True)
+        names.append(name)
+        key = next((k for k in (source, name) if k is not None and k in values), None)
+        if key is not None:
+            used.add(key)
+            site.update(value=values[key], observed=True)
         elif isinstance(distribution, Deterministic) and source is None:
             return hand_on(site)
         elif not is_observed(site):
@@ -135,17 +142,23 @@ def _log_joint(run, values):
 
     with role("prior"), handle(handler, is_part_of_programs):
         run()
-    unknown = [name for name in values if name not in used]
     if missing:
         raise LookupError(_missing_message(missing, values))
+    unknown = [str(key) for key in values if key not in used]
     if unknown:
         raise ValueError(
-            f"The program has no random variables {unknown}. It has: {used}"
+            f"The program has no random variables {unknown}. It has: {names}"
         )
+    return total(terms)
+
+
+def total(terms):
+    """The sum of scalars, in the widest of their dtypes; 0 if there are none."""
     if not terms:
-        return ops.zeros((), "float32")
+        return ops.zeros((), keras.config.floatx())
     dtype = keras.backend.result_type(*(term.dtype for term in terms))
-    return sum(ops.cast(term, dtype) for term in terms[1:]) + ops.cast(terms[0], dtype)
+    first, *others = (ops.cast(term, dtype) for term in terms)
+    return sum(others, first)
 
 
 def _missing_message(missing, values):
@@ -157,5 +170,5 @@ def _missing_message(missing, values):
     listed = ", ".join(f"{name!r} of shape {shape}" for name, shape in missing.items())
     return (
         f"The log joint needs a value of each random variable. Missing: {listed}. "
-        f"Received values of: {sorted(values)}"
+        f"Received values of: {sorted(map(str, values))}"
     )

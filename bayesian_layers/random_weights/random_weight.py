@@ -10,7 +10,7 @@ from bayesian_layers.handlers import block
 from bayesian_layers.keras_contact import has_lora
 from bayesian_layers.random_variable import RandomVariable
 from bayesian_layers.regularizers import KLDivergence
-from bayesian_layers.regularizers.kl_divergence import as_dtype
+from bayesian_layers.regularizers.kl_divergence import of_shape
 from bayesian_layers.trace import (
     distribution_of,
     draw,
@@ -136,10 +136,8 @@ class RandomWeight:
                 f"`bl.regularizers.NormalKLDivergence()` for {self.name!r}. "
                 f"Received: {given}"
             )
-        shape = tuple(self.location.shape)
-        batch = shape[: len(shape) - len(prior.event_shape)]
         dtype = keras.backend.standardize_dtype(self.location.dtype)
-        return as_dtype(prior, dtype)._broadcast_batch(batch)
+        return of_shape(prior, self.location.shape, dtype)
 
     def kl(self):
         """Returns KL(posterior || prior), a scalar; 0 without a prior."""

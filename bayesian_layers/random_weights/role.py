@@ -6,8 +6,7 @@ import keras
 
 from bayesian_layers import keras_contact
 from bayesian_layers.handlers import is_part_of_programs
-from bayesian_layers.random_weights.kl import random_weights
-from bayesian_layers.trace import distribution_of, trace, traceable
+from bayesian_layers.trace import role_of, trace, traceable
 
 
 @contextlib.contextmanager
@@ -47,21 +46,17 @@ def role(name: str, model: keras.Layer | None = None):
     """
     if name not in ("prior", "posterior"):
         raise ValueError(f'A role is "prior" or "posterior". Received: name={name!r}')
-    members = None
 
     def is_member(source):
-        nonlocal members
         if model is None:
             return True
-        if members is None or source not in members:
-            members = set(random_weights(model))  # It may have been built meanwhile.
-        return source in members
+        layers = keras_contact.flatten_layers(model)
+        return any(layer is source.layer for layer in layers)
 
     def tracer(f, *args, **kwargs):
-        if f is not distribution_of.__wrapped__ or not is_member(args[0]):
-            return traceable(f)(*args, **kwargs)
-        (source,) = args
-        return source.posterior if name == "posterior" else source.proper_prior()
+        if f is role_of.__wrapped__ and is_member(*args):
+            return name
+        return traceable(f)(*args, **kwargs)
 
     def wants(site_name, source):
         if name == "posterior" or not hasattr(source, "proper_prior"):

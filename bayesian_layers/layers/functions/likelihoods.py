@@ -32,7 +32,8 @@ class Likelihood(ReceivesRandomVariables, OutputLayer):
     - one that is jointly normal over the batch: the same, of each value on its own;
     - a tensor, or a random variable without uncertainty: p(y | f). Within `bl.weights`
       and in `bl.predict` a Gaussian process is one function, so it is that;
-    - any other random variable: p(y | f) at its draw.
+    - any other random variable, and any whose value a handler looks at or sets
+      (`bl.tape`, `bl.condition`, a log joint): p(y | f) at its draw.
 
     A subclass writes `conditional()`, which returns a distribution of y, the name of
     the parameter of it that is link(f), and the link (`None` for f itself), as in
@@ -87,7 +88,7 @@ class Likelihood(ReceivesRandomVariables, OutputLayer):
 
     def _uncertain(self, inputs):
         """The normal distribution of f, or `None` if f is known."""
-        if not isinstance(inputs, RandomVariable):
+        if not isinstance(inputs, RandomVariable) or inputs.is_wanted():
             return None
         distribution = inputs.distribution
         # Of rows that are jointly normal.
