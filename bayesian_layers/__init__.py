@@ -19,12 +19,14 @@ from bayesian_layers import (  # noqa: E402
     linalg,
     losses,
     metrics,
+    optimizers,
     parameterizations,
     programs,
     regularizers,
 )
 from bayesian_layers.constructors import CONSTRUCTORS  # noqa: E402
 from bayesian_layers.conversion import to_bayesian, to_deterministic  # noqa: E402
+from bayesian_layers.draws import Draws  # noqa: E402
 from bayesian_layers.expected_log_likelihood import (  # noqa: E402
     expected_log_likelihood,
 )
@@ -45,6 +47,7 @@ from bayesian_layers.programs import (  # noqa: E402
     VariationalInference,
     elbo,
     make_log_joint_fn,
+    mcmc,
 )
 from bayesian_layers.random_variable import RandomVariable  # noqa: E402
 from bayesian_layers.random_weights import (  # noqa: E402
@@ -66,6 +69,7 @@ from bayesian_layers.version import __version__  # noqa: E402
 globals().update(CONSTRUCTORS)
 
 __all__ = [
+    "Draws",
     "FullRankGuide",
     "MeanFieldGuide",
     "Prediction",
@@ -89,8 +93,10 @@ __all__ = [
     "load_deterministic_weights",
     "losses",
     "make_log_joint_fn",
+    "mcmc",
     "mean_field_logits",
     "metrics",
+    "optimizers",
     "parameterizations",
     "predict",
     "programs",

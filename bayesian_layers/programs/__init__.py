@@ -4,6 +4,7 @@ from bayesian_layers.programs.bound import BoundProgram, latent_variables
 from bayesian_layers.programs.elbo import elbo
 from bayesian_layers.programs.guides import FullRankGuide, MeanFieldGuide
 from bayesian_layers.programs.log_joint import LogJoint, make_log_joint_fn
+from bayesian_layers.programs.mcmc import mcmc
 from bayesian_layers.programs.variational_inference import VariationalInference
 
 __all__ = [
@@ -15,4 +16,5 @@ __all__ = [
     "elbo",
     "latent_variables",
     "make_log_joint_fn",
+    "mcmc",
 ]
