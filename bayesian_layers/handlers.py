@@ -11,6 +11,7 @@ from typing import Any
 from bayesian_layers import backend, seeds
 from bayesian_layers.keras_contact import carrying_scope
 from bayesian_layers.random_variable import RandomVariable
+from bayesian_layers.sites import Sites
 from bayesian_layers.trace import draw, role_of, trace, traceable
 
 
@@ -63,18 +64,29 @@ class Tape(dict):
 
     Attributes:
         of_sources: The values by the random weights.
-        observed: The names of those that are data: whose value is given in the program,
-            or by a `bl.condition` inside of the block of the tape.
+        sites: All sites. Data are those whose value is given in the program, or by a
+            `bl.condition` inside of the block of the tape.
     """
 
     def __init__(self):
         super().__init__()
         self.of_sources = {}
-        self.observed = set()
+        self.sites = Sites()
+
+    @property
+    def observed(self) -> set[str | None]:
+        """The names of those that are data."""
+        return {site.name for site in self.sites if site.state == "known"}
 
     def latent(self) -> dict[str, RandomVariable]:
-        """Returns the random variables that are not observed, by name."""
-        return {name: self[name] for name in self if name not in self.observed}
+        """Returns the random variables that are not observed, by name.
+
+        What a reversible layer makes of a variable that has a name is left out: it
+        follows from that variable. So does that variable, if what was made of it is
+        observed.
+        """
+        latent = {site.name for site in self.sites if site.state == "open"}
+        return {name: self[name] for name in self if name in latent}
 
 
 @contextlib.contextmanager
@@ -118,8 +130,7 @@ def tape() -> Iterator[Tape]:
             )
         if source is not None:
             record.of_sources[source] = value
-        if is_observed(site):
-            record.observed.add(name)
+        record.sites.add(site, is_known=is_observed(site))
         return value
 
     with handle(handler, is_part_of_programs):

@@ -41,6 +41,8 @@ class RandomVariable(keras.Variable):
         seed: `None`, an integer or a `keras.random.SeedGenerator`.
         observed: Whether a given value is data, which it is by default: a variable
             whose value only stands for it, as its mean does, is latent to handlers.
+        base: The random variable that the value is computed from, by a reversible
+            layer.
 
     Example:
     >>> w = bl.RandomVariable(bl.distributions.Normal(0.0, 1.0), sample_shape=3, seed=1)
@@ -62,6 +64,7 @@ class RandomVariable(keras.Variable):
         name=None,
         seed=None,
         observed=None,
+        base=None,
     ):
         scoped = in_stateless_scope()
         if scoped:
@@ -73,6 +76,7 @@ class RandomVariable(keras.Variable):
         scoped = scoped and isinstance(seed, keras.random.SeedGenerator)
         known = value is not None and not callable(value)
         self._compute = value if callable(value) else None
+        self._base = base
         if known or ((scoped or is_tracing()) and not is_lazy()):
             self._drawn = self._draw(value if known else None, observed)
 
@@ -86,6 +90,7 @@ class RandomVariable(keras.Variable):
             sample_shape=self._sample_shape,
             value=value,
             observed=observed,
+            base=self._base,
         )
         return self._distribution.as_sample(value, self._sample_shape)
 

@@ -141,6 +141,7 @@ def draw(
     value: Any = None,
     source: Any = None,
     observed: bool | None = None,
+    base: Any = None,
 ) -> Any:
     """Returns a random value: the only way that one comes to be.
 
@@ -155,6 +156,8 @@ def draw(
             handlers however often it is asked for: a `RandomWeight`.
         observed: Whether the value is data, for who asks what is latent. Defaults to
             whether there is a value.
+        base: The random variable that the value was computed from, if a reversible
+            layer did that: see `sites.py`.
 
     Returns:
         A tensor of shape `sample_shape + batch_shape + event_shape`.

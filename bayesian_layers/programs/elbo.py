@@ -20,6 +20,7 @@ from bayesian_layers.handlers import (
 from bayesian_layers.programs.bound import BoundProgram, parameter_names
 from bayesian_layers.programs.log_joint import log_joint_of, total
 from bayesian_layers.random_weights import role
+from bayesian_layers.sites import Sites
 from bayesian_layers.trace import is_tracing
 
 
@@ -131,7 +132,7 @@ class Objective:
 
     def _draw(self, key):
         """Values of the variables of the guide, and the terms of log q."""
-        values, log_q, scored = {}, [], []
+        values, log_q, scored, sites = {}, [], [], Sites()
         is_watched = is_tracing()
 
         def handler(site):
@@ -143,12 +144,13 @@ class Objective:
                 return values[source]
             if is_observed(site) or isinstance(distribution, Deterministic):
                 return hand_on(site)
-            if key is None or key in values:
-                raise ValueError(
-                    "Each random variable of a guide should have a name of its own. "
-                    f"Received: name={name!r} after {sorted(map(str, values))}"
-                )
+            if sites.add(site, is_known=False).state == "computed":
+                return hand_on(site)
+            if key in values:
+                raise _unnamed(name, values)
             value, term = _sample(site, is_watched=is_watched)
+            if key is None:
+                return value  # For a reversible layer to make a variable of.
             values[key] = value
             log_q.append(term)
             if not distribution.reparameterized:
@@ -158,6 +160,8 @@ class Objective:
         # The seed is innermost: the handler, which samples, sees sites that have one.
         with role("posterior"), handle(handler, is_part_of_programs), seeded(key):
             self._run_guide()
+        if any(site.state == "open" and site.name is None for site in sites):
+            raise _unnamed(None, values)
         return values, log_q, scored
 
     def _run_guide(self):
@@ -172,6 +176,13 @@ class Objective:
         given = {**self.model.named_arguments, **self.model.observed}
         named = {name: given[name] for name in given if name in names}
         return bound.run(**named)
+
+
+def _unnamed(name, values):
+    return ValueError(
+        "Each random variable of a guide should have a name of its own. "
+        f"Received: name={name!r} after {sorted(map(str, values))}"
+    )
 
 
 def _sample(site, *, is_watched):

@@ -16,6 +16,7 @@ from bayesian_layers.handlers import (
 )
 from bayesian_layers.programs.bound import BoundProgram, parameter_names
 from bayesian_layers.random_weights import role
+from bayesian_layers.sites import Sites
 
 
 class LogJoint:
@@ -109,7 +110,7 @@ def log_joint_of(run, values):
         run: The function.
         values: The values of its random variables by name, or by random weight.
     """
-    terms, by_source, names, used, missing = [], {}, [], set(), {}
+    sites, known, by_source, used, shapes = Sites(), [], {}, set(), {}
 
     def handler(site):
         name, source, distribution = (
@@ -117,39 +118,45 @@ def log_joint_of(run, values):
         )
         if source is not None and source in by_source:
             return by_source[source]
-        if name is not None and name in names:
+        if name is not None and name in (entry.name for entry in sites):
             raise ValueError(
                 f"The name {name!r} is used twice in one program. Give each random "
-                f"variable a name of its own. Names so far: {names}"
+                f"variable a name of its own. Names so far: {_names(sites)}"
             )
-        names.append(name)
         key = next((k for k in (source, name) if k is not None and k in values), None)
         if key is not None:
             used.add(key)
             site.update(value=values[key], observed=True)
         elif isinstance(distribution, Deterministic) and source is None:
             return hand_on(site)
-        elif not is_observed(site):
-            missing[name] = distribution.shape(site.get("sample_shape", ()))
+        is_known = is_observed(site)
+        entry = sites.add(site, is_known=is_known)
+        if entry.state == "open":
             # Any value will do, to find what else is missing.
             site.update(seed=0)
+            shapes[entry] = distribution.shape(site.get("sample_shape", ()))
         value = hand_on(site)
-        if not missing:
-            terms.append(ops.sum(distribution.log_prob(value)))
+        if is_known:
+            known.append((distribution, value))
         if source is not None:
             by_source[source] = value
         return value
 
     with role("prior"), handle(handler, is_part_of_programs):
         run()
+    missing = {entry.name: shapes[entry] for entry in sites if entry.state == "open"}
     if missing:
         raise LookupError(_missing_message(missing, values))
     unknown = [str(key) for key in values if key not in used]
     if unknown:
         raise ValueError(
-            f"The program has no random variables {unknown}. It has: {names}"
+            f"The program has no random variables {unknown}. It has: {_names(sites)}"
         )
-    return total(terms)
+    return total([ops.sum(q.log_prob(value)) for q, value in known])
+
+
+def _names(sites):
+    return [entry.name for entry in sites if entry.name is not None]
 
 
 def total(terms):
