@@ -711,3 +711,35 @@ def test_a_variable_asks_the_stateless_scope_in_force_for_its_value():
     with keras.StatelessScope(state_mapping=[(second, ops.zeros(()))]) as scope:
         assert keras_contact.carrying_scope() is scope
     assert keras_contact.carrying_scope() is None
+
+
+def test_variables_can_be_read_as_they_are_stored():
+    class Read(keras.layers.Dense):
+        seen = []
+
+        def call(self, inputs):
+            with keras_contact.uncast_variables():
+                self.seen.append(ops.convert_to_tensor(self.kernel).dtype)
+            self.seen.append(ops.convert_to_tensor(self.kernel).dtype)
+            return super().call(inputs)
+
+    Read(2, dtype="mixed_bfloat16")(X)
+    seen = [keras.backend.standardize_dtype(dtype) for dtype in Read.seen[-2:]]
+    assert seen == ["float32", "bfloat16"], (
+        "`AutocastScope(None)` does not stop Keras from casting variables: reversible "
+        "stacks would be differentiated at rounded weights."
+    )
+
+
+def test_losses_of_a_call_are_forgotten():
+    layer = keras.Sequential([keras.layers.Dense(2, activity_regularizer="l2")])
+    layer(X)
+    with keras.StatelessScope(collect_losses=True) as scope:
+        layer(X)
+        (loss,) = scope.losses
+        assert len(layer.losses) == 1
+        keras_contact.forget_losses(layer)
+        # Another loss, at the same place in memory, would be taken for this one.
+        scope.losses.append(loss)
+        message = "`Layer._clear_losses` leaves losses of a scope with a layer."
+        assert layer.losses == [], message

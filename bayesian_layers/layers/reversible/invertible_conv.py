@@ -32,7 +32,7 @@ class InvertibleConv1x1(ChannelsLayer):
     Example:
     >>> layer = bl.layers.InvertibleConv1x1(seed=1)
     >>> x = np.random.default_rng(0).normal(size=(2, 8, 8, 6)).astype("float32")
-    >>> bool(np.allclose(layer.reverse(layer(x)), x, atol=1e-4))
+    >>> bool(ops.all(ops.abs(ops.subtract(layer.reverse(layer(x)), x)) < 1e-4))
     True
 
     Reference: Kingma and Dhariwal (2018), Glow: generative flow with invertible 1x1

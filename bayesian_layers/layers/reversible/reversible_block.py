@@ -106,7 +106,7 @@ class ReversibleBlock(_AdditiveLayer):
     ...     keras.layers.Dense(2, activation="tanh"), keras.layers.Dense(2)
     ... )
     >>> x = np.ones((3, 4), "float32")
-    >>> bool(np.allclose(block.reverse(block(x)), x, atol=1e-5))
+    >>> bool(ops.all(ops.abs(ops.subtract(block.reverse(block(x)), x)) < 1e-5))
     True
 
     Reference: Gomez, Ren, Urtasun and Grosse (2017), The reversible residual network:
