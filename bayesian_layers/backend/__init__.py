@@ -21,6 +21,7 @@ the same functions; the one that belongs to `keras.backend.backend()` is used:
   the following take and return; `flatten(tree)`, `unflatten(structure, leaves)`;
 - `compiles_gamma_noise`: whether the samplers above can be compiled by XLA;
 - `compile_inference(function)`, and `scan(function, carry, xs)` to use in it;
+- `example_jacobians(function)`: the derivatives of each example by parameters;
 - `output_spec(function, *arguments)`: shapes and dtypes of what a function returns.
 """
 
@@ -45,6 +46,7 @@ compile_inference = _implementation.compile_inference
 compiles_gamma_noise = _implementation.compiles_gamma_noise
 constant = _implementation.constant
 digamma = _implementation.digamma
+example_jacobians = _implementation.example_jacobians
 flatten = _implementation.flatten
 gammainc = _implementation.gammainc
 gammaincc = _implementation.gammaincc
