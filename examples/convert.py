@@ -62,12 +62,42 @@ def train(model, x, y, epochs, rate, callbacks=()):
     return model
 
 
+def continued(model, x, y, epochs):
+    """The model trained some more, as the Bayesian one is: what that alone does."""
+    copy = keras.models.clone_model(model)
+    copy.set_weights(model.get_weights())
+    return train(copy, x, y, epochs, rate=1e-3)
+
+
 def fine_tuned(net, x, y, epochs, kl_weight):
     """The network with distributions around its weights, trained some more."""
+    # As wide as the weights are large: a standard normal prior would be far wider.
     prior = bl.regularizers.AnchoredNormalKLDivergence(0.01, relative_stddev=1.0)
     model = bl.to_bayesian(net, delta=0.2, prior=prior)
     bl.scale_kl(model, dataset_size=len(x), weight=kl_weight)
     return train(model, x, y, epochs, rate=1e-3)
+
+
+def laplace(net, x, y, layers, stddev=None):
+    """The network with distributions from the curvature at its weights."""
+    prior = stddev and bl.regularizers.NormalKLDivergence(stddev=stddev)
+    return bl.to_bayesian(
+        net,
+        posterior="laplace",
+        data=(x, y),
+        likelihood="categorical",
+        layers=layers,
+        prior=prior,
+    )
+
+
+def best_laplace(net, x, y, validation, layers, num_draws):
+    """The one with the prior that is best on images for that purpose."""
+    models = [laplace(net, x, y, layers, stddev) for stddev in (0.3, 0.1, 0.05, 0.02)]
+    x_validation, y_validation = validation
+    return min(
+        models, key=lambda model: score(model, x_validation, y_validation, num_draws)[1]
+    )
 
 
 def calibration_error(probs, labels, num_bins=15):
@@ -79,8 +109,11 @@ def calibration_error(probs, labels, num_bins=15):
     return np.sum(np.abs(gaps)) / len(labels)
 
 
-def scores(probs, labels):
+def score(model, x, labels, num_draws):
     """Accuracy, negative log-likelihood and calibration error."""
+    probs = bl.predict(
+        model, x, num_draws, batch_size=256, from_logits=True, verbose=0
+    ).probs
     accuracy = np.mean(np.argmax(probs, axis=-1) == labels)
     nll = -np.mean(np.log(probs[np.arange(len(labels)), labels] + 1e-9))
     return accuracy, nll, calibration_error(probs, labels)
@@ -90,33 +123,21 @@ def run(seed, epochs, fine_tuning_epochs, train_size, num_draws, kl_weight, npz)
     """Returns the scores of each model, by name, for one network and split."""
     keras.utils.set_random_seed(seed)
     x, y, x_test, y_test = load(npz, train_size, seed)
+    count = len(x) // 5
+    validation, x, y = (x[:count], y[:count]), x[count:], y[count:]
     net = train(network(x.shape[1:]), x, y, epochs, rate=3e-3)
-
-    def laplace(layers):
-        return bl.to_bayesian(
-            net,
-            posterior="laplace",
-            data=(x, y),
-            likelihood="categorical",
-            layers=layers,
-        )
-
     models = {
         "deterministic": net,
-        "trained longer": train(
-            keras.models.clone_model(net), x, y, epochs + fine_tuning_epochs, rate=3e-3
-        ),
+        "deterministic, longer": continued(net, x, y, fine_tuning_epochs),
         "MOPED, fine-tuned": fine_tuned(net, x, y, fine_tuning_epochs, kl_weight),
-        "Laplace, last layer": laplace("last"),
-        "Laplace, all layers": laplace("all"),
+        "Laplace, last layer": laplace(net, x, y, "last"),
+        "  prior by validation": best_laplace(net, x, y, validation, "last", num_draws),
+        "Laplace, all layers": laplace(net, x, y, "all"),
+        "  prior by validation ": best_laplace(net, x, y, validation, "all", num_draws),
     }
-    results = {}
-    for name, model in models.items():
-        prediction = bl.predict(
-            model, x_test, num_draws, batch_size=256, from_logits=True, verbose=0
-        )
-        results[name] = scores(prediction.probs, y_test)
-    return results
+    return {
+        name: score(model, x_test, y_test, num_draws) for name, model in models.items()
+    }
 
 
 def main(
@@ -133,8 +154,8 @@ def main(
         run(seed, epochs, fine_tuning_epochs, train_size, num_draws, kl_weight, npz)
         for seed in range(num_seeds)
     ]
-    print(f"{train_size} images to learn from, {num_seeds} seeds")
-    print(f"{'':22}{'accuracy':>16}{'NLL':>16}{'ECE':>16}")
+    print(f"{train_size} images, a fifth of them to choose priors, {num_seeds} seeds")
+    print(f"{'':22}{'accuracy':>18}{'NLL':>18}{'ECE':>18}")
     for name in runs[0]:
         table = np.array([result[name] for result in runs])
         errors = table.std(axis=0, ddof=min(1, num_seeds - 1)) / np.sqrt(num_seeds)

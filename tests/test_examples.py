@@ -12,6 +12,13 @@ SMALL = {
     "vae": {"epochs": 1, "units": 2, "code_size": 2, "batch_size": 500},
     "mixture_density": {"epochs": 1, "count": 64},
     "deep_gp": {"splits": 1, "steps": 2, "num_inducing": 5, "num_samples": 2},
+    "convert": {
+        "epochs": 1,
+        "fine_tuning_epochs": 1,
+        "train_size": 64,
+        "num_draws": 2,
+        "num_seeds": 1,
+    },
     "sngp": {"epochs": 1, "units": 4, "num_blocks": 1, "num_features": 8},
     "bayesian_rnn": {
         "epochs": 1,
