@@ -16,6 +16,13 @@ SMALL = {
     "real_nvp": {"epochs": 1, "hidden_dims": (8,), "batch_size": 500},
     "cox_process": {"splits": 1, "steps": 2, "num_samples": 2},
     "one_problem_four_ways": {"steps": 20, "num_draws": 3},
+    "convert": {
+        "epochs": 1,
+        "fine_tuning_epochs": 1,
+        "train_size": 64,
+        "num_draws": 2,
+        "num_seeds": 1,
+    },
     "sngp": {"epochs": 1, "units": 4, "num_blocks": 1, "num_features": 8},
     "bayesian_rnn": {
         "epochs": 1,

@@ -26,6 +26,7 @@ the same functions; the one that belongs to `keras.backend.backend()` is used:
 - `vectorize(function)`: from a structure to a tensor, over one more leading axis;
 - `compiles_gamma_noise`: whether the samplers above can be compiled by XLA;
 - `compile_inference(function)`, and `scan(function, carry, xs)` to use in it;
+- `example_jacobians(function)`: the derivatives of each example by parameters;
 - `output_spec(function, *arguments)`: shapes and dtypes of what a function returns.
 """
 
@@ -50,6 +51,7 @@ compile_inference = _implementation.compile_inference
 compiles_gamma_noise = _implementation.compiles_gamma_noise
 constant = _implementation.constant
 digamma = _implementation.digamma
+example_jacobians = _implementation.example_jacobians
 flatten = _implementation.flatten
 gammainc = _implementation.gammainc
 gammaincc = _implementation.gammaincc

@@ -203,3 +203,22 @@ def map_draws(function, keys):
 def is_differentiated(x):
     """Whether a gradient with respect to a tensor is being computed."""
     return type(x).__name__ in ("JVPTracer", "LinearizeTracer")
+
+
+def example_jacobians(function):
+    """Makes a function from parameters and a batch to the Jacobians of each example.
+
+    Args:
+        function: From a list of tensors, the parameters, and a batch of any structure
+            to outputs `[batch, k]`, each of its own example only.
+
+    Returns:
+        A function with the same arguments that returns, for each parameter, a tensor
+        `[batch, k, *shape of the parameter]`.
+    """
+
+    def of_one(parameters, example):
+        batch = jax.tree_util.tree_map(lambda x: x[None], example)
+        return function(parameters, batch)[0]
+
+    return jax.jit(jax.vmap(jax.jacrev(of_one), in_axes=(None, 0)))

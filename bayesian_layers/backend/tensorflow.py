@@ -319,3 +319,25 @@ def map_draws(function, keys):
 def is_differentiated(x):
     """Not known here: whoever computes gradients calls the model in training mode."""
     return False
+
+
+def example_jacobians(function):
+    """Makes a function from parameters and a batch to the Jacobians of each example.
+
+    Args:
+        function: From a list of tensors, the parameters, and a batch of any structure
+            to outputs `[batch, k]`, each of its own example only.
+
+    Returns:
+        A function with the same arguments that returns, for each parameter, a tensor
+        `[batch, k, *shape of the parameter]`.
+    """
+
+    @tf.function(autograph=False)
+    def jacobians(parameters, batch):
+        with tf.GradientTape() as tape:
+            tape.watch(parameters)
+            outputs = function(parameters, batch)
+        return tape.jacobian(outputs, parameters)
+
+    return jacobians

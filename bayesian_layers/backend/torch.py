@@ -323,3 +323,35 @@ def map_draws(function, keys):
 def is_differentiated(x):
     """Not known here: whoever computes gradients calls the model in training mode."""
     return False
+
+
+def example_jacobians(function):
+    """Makes a function from parameters and a batch to the Jacobians of each example.
+
+    Args:
+        function: From a list of tensors, the parameters, and a batch of any structure
+            to outputs `[batch, k]`, each of its own example only.
+
+    Returns:
+        A function with the same arguments that returns, for each parameter, a tensor
+        `[batch, k, *shape of the parameter]`.
+    """
+
+    # By examples the forward pass would run in `vmap`, which has no channels-last.
+    def jacobians(parameters, batch):
+        parameters = [p.detach().requires_grad_() for p in parameters]
+        outputs = function(parameters, batch)
+        count = outputs.numel()
+        basis = torch.eye(count, dtype=outputs.dtype, device=outputs.device)
+        found = torch.autograd.grad(
+            outputs,
+            parameters,
+            basis.reshape(count, *outputs.shape),
+            is_grads_batched=True,
+        )
+        return [
+            rows.reshape(*outputs.shape, *parameter.shape)
+            for rows, parameter in zip(found, parameters, strict=True)
+        ]
+
+    return jacobians

@@ -11,7 +11,9 @@ from bayesian_layers.random_weights.kl import random_weights
 from bayesian_layers.regularizers import AnchoredNormalKLDivergence
 
 
-def make_twin(layer, cls, *, prior, posterior, scales, seed):
+def make_twin(
+    layer, cls, *, prior=None, posterior=None, scales=None, seed=None, arguments=None
+):
     """Returns the twin of a layer, around its weights.
 
     Args:
@@ -22,6 +24,7 @@ def make_twin(layer, cls, *, prior, posterior, scales, seed):
         scales: A function from a weight, an array, to the standard deviations that it
             starts with; or `None`: as the initializer says.
         seed: The seed of the draws.
+        arguments: Further arguments of the constructor, by name.
     """
     given = {"initializer": posterior, "regularizer": prior}
     config = layer.get_config()
@@ -31,7 +34,7 @@ def make_twin(layer, cls, *, prior, posterior, scales, seed):
             del config[name]
             if given[kind] is not None:
                 config[name] = given[kind]
-    twin = cls.from_config({**config, "seed": seed})
+    twin = cls.from_config({**config, "seed": seed, **(arguments or {})})
     twin.build_from_config(layer.get_build_config())
     copy_weights(layer, twin)
     for weight in random_weights(twin):

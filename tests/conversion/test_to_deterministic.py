@@ -226,7 +226,8 @@ def test_it_can_be_exported(held, tmp_path):
     else:
         import tensorflow as tf
 
-        serve = tf.saved_model.load(path).serve
+        loaded = tf.saved_model.load(path)  # Its functions do not keep it.
+        serve = loaded.serve
         outputs = serve(tf.constant(x)).numpy()
         assert serve(tf.constant(X)).shape == (len(X), 2)
     np.testing.assert_allclose(outputs, expected, atol=1e-5)
