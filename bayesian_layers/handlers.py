@@ -116,10 +116,10 @@ def tape() -> Iterator[Tape]:
             record[name] = RandomVariable.of(
                 site["distribution"], value, site.get("sample_shape", ()), name
             )
+            if is_observed(site):
+                record.observed.add(name)
         if source is not None:
             record.of_sources[source] = value
-        if is_observed(site):
-            record.observed.add(name)
         return value
 
     with handle(handler, is_part_of_programs):
