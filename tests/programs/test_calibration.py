@@ -44,7 +44,7 @@ def regressions(rng, count=100, size=5):
     data = {"x": x, "y": y}
     guide = bl.FullRankGuide(program, data, init_scale=0.3)
     inference = bl.VariationalInference(program, guide, data, num_particles=4, seed=1)
-    steps = 1500
+    steps = 1000
     schedule = keras.optimizers.schedules.CosineDecay(0.03, steps, alpha=0.01)
     inference.compile(keras.optimizers.Adam(schedule))
     inference.fit(epochs=1, steps_per_epoch=steps, verbose=0)
