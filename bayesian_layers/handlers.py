@@ -74,9 +74,9 @@ class Tape(dict):
         self.sites = Sites()
 
     @property
-    def observed(self) -> set[str | None]:
+    def observed(self) -> set[str]:
         """The names of those that are data."""
-        return {site.name for site in self.sites if site.state == "known"}
+        return {s.name for s in self.sites if s.state == "known" and s.name is not None}
 
     def latent(self) -> dict[str, RandomVariable]:
         """Returns the random variables that are not observed, by name.

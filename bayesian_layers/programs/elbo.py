@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from bayesian_layers import backend
+from bayesian_layers import backend, seeds
 from bayesian_layers.distributions import Deterministic
 from bayesian_layers.handlers import (
     hand_on,
@@ -18,6 +18,7 @@ from bayesian_layers.handlers import (
     seed as seeded,
 )
 from bayesian_layers.programs.bound import BoundProgram, parameter_names
+from bayesian_layers.programs.guides import AutomaticGuide
 from bayesian_layers.programs.log_joint import log_joint_of, total
 from bayesian_layers.random_weights import role
 from bayesian_layers.sites import Sites
@@ -134,6 +135,10 @@ class Objective:
         """Values of the variables of the guide, and the terms of log q."""
         values, log_q, scored, sites = {}, [], [], Sites()
         is_watched = is_tracing()
+        if self._is_automatic() and not is_watched:
+            seed = seeds.Replay(backend.seed_state(key))
+            values, density = self.guide.sample_and_log_prob(seed)
+            return values, [density], []
 
         def handler(site):
             name, source, distribution = (
@@ -164,12 +169,15 @@ class Objective:
             raise _unnamed(None, values)
         return values, log_q, scored
 
+    def _is_automatic(self):
+        return isinstance(self.guide, AutomaticGuide)
+
     def _run_guide(self):
         if self.guide is None:
             return self.model()
         guide = self.guide
         bound = BoundProgram(guide)
-        if getattr(guide, "is_automatic", False):
+        if self._is_automatic():
             return guide()
         bound.arguments = self.model.arguments
         names = parameter_names(guide)

@@ -13,7 +13,9 @@ from bayesian_layers.distributions import (
     MultivariateNormalTriL,
     Reshaped,
     Transformed,
+    noise,
 )
+from bayesian_layers.distributions.functions import HALF_LOG_2_PI
 from bayesian_layers.distributions.transforms import (
     LowerTriangular,
     Softplus,
@@ -66,12 +68,16 @@ class _Latent:
             "scaled."
         )
 
-    def values(self, vectors):
-        """The values for vectors of real numbers, `[..., size]`."""
+    def values_and_log_det(self, vectors):
+        """The values for vectors `[..., size]`, and what the map adds to volumes."""
         part = vectors[..., self.start : self.stop]
         leading = ops.shape(vectors)[:-1]
         part = ops.reshape(part, (*leading, *self.real_shape))
-        return self.transform(ops.cast(part, self.dtype))
+        return self.transform.forward_and_log_det(ops.cast(part, self.dtype))
+
+    def values(self, vectors):
+        """The values for vectors of real numbers, `[..., size]`."""
+        return self.values_and_log_det(vectors)[0]
 
 
 class AutomaticGuide(keras.Model):
@@ -93,8 +99,6 @@ class AutomaticGuide(keras.Model):
         seed: Integer seed of the run that finds the latent variables.
         **kwargs: As in `keras.Model`.
     """
-
-    is_automatic = True
 
     def __init__(
         self,
@@ -171,6 +175,32 @@ class AutomaticGuide(keras.Model):
                 deviations.append(self._deviation(latent, part, variable.value))
         return variables
 
+    def _scaled(self, noise):
+        """What noise makes of the scale, and the log-determinant of that map."""
+        raise NotImplementedError
+
+    def sample_and_log_prob(self, seed: Any = None) -> tuple[dict[str, Any], Any]:
+        """Draws the latent variables once, and returns their joint log-density too.
+
+        It is what `bl.elbo` uses: nothing is solved for, nor is any map reversed.
+
+        Args:
+            seed: As in `keras.random`.
+
+        Returns:
+            A dictionary from names to tensors, and a scalar.
+        """
+        loc = ops.convert_to_tensor(self.loc)
+        standard = noise.normal((self.size,), loc.dtype, seed)
+        deviation, log_det = self._scaled(standard)
+        log_q = -0.5 * ops.sum(ops.square(standard)) - self.size * HALF_LOG_2_PI
+        values, log_q = {}, log_q - log_det
+        for latent in self._latents:
+            value, change = latent.values_and_log_det(loc + deviation)
+            values[latent.name] = value
+            log_q = log_q - ops.cast(ops.sum(change), log_q.dtype)
+        return values, log_q
+
     def sample(self, num_samples: int, seed: Any = None) -> dict[str, Any]:
         """Draws values of all latent variables.
 
@@ -241,6 +271,10 @@ class MeanFieldGuide(AutomaticGuide):
         loc = ops.convert_to_tensor(self.loc)
         return MultivariateNormalDiag.rebuild({"loc": loc, "scale_diag": scale})
 
+    def _scaled(self, noise):
+        scale = Softplus()(ops.convert_to_tensor(self.untransformed_scale))
+        return scale * noise, ops.sum(ops.log(scale))
+
     def _part(self, latent, deviations):
         whole = self.distribution()
         return whole._map(lambda parameter: parameter[latent.start : latent.stop])
@@ -293,6 +327,10 @@ class FullRankGuide(AutomaticGuide):
         loc = ops.convert_to_tensor(self.loc)
         tril = self._triangle()(ops.convert_to_tensor(self.untransformed_tril))
         return MultivariateNormalTriL.rebuild({"loc": loc, "scale_tril": tril})
+
+    def _scaled(self, noise):
+        tril = self._triangle()(ops.convert_to_tensor(self.untransformed_tril))
+        return ops.matmul(tril, noise), linalg.half_log_det(tril)
 
     def _part(self, latent, deviations):
         whole = self.distribution()

@@ -76,8 +76,8 @@ class VariationalInference(keras.Model):
         """Returns the negative of the evidence bound."""
         return -self._objective(self.num_particles, self.seed_generator)
 
-    def fit(self, epochs=10, steps_per_epoch=100, verbose="auto", callbacks=None):
-        """Trains for `epochs * steps_per_epoch` steps.
+    def fit(self, *, epochs=10, steps_per_epoch=100, verbose="auto", callbacks=None):
+        """Trains for `epochs * steps_per_epoch` steps, on the data it was made with.
 
         Args:
             epochs: The number of lines in the history and of the progress bar.
