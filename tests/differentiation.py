@@ -136,6 +136,26 @@ def _torch(function, tensors):
 _VALUES_AND_GRAD = {"jax": _jax, "tensorflow": _tensorflow, "torch": _torch}
 
 
+def jacobian(function, x):
+    """The derivatives of a function from vectors to vectors, as a matrix."""
+    x = ops.convert_to_tensor(np.asarray(x), "float32")
+    if BACKEND == "jax":
+        import jax
+
+        return np.asarray(jax.jit(jax.jacrev(function))(x))
+    if BACKEND == "tensorflow":
+        import tensorflow
+
+        with tensorflow.GradientTape() as tape:
+            tape.watch(x)
+            y = function(x)
+        matrix = tape.jacobian(y, x, unconnected_gradients="zero")
+        return ops.convert_to_numpy(matrix)
+    import torch
+
+    return torch.autograd.functional.jacobian(function, x).detach().numpy()
+
+
 def second_derivative(function, x):
     """The second derivative of a scalar function at a number."""
     x = ops.convert_to_tensor(x, "float32")
@@ -194,3 +214,41 @@ def shapes_of(function):
 
         return [tuple(leaf.shape) for leaf in jax.tree.leaves(jax.eval_shape(function))]
     return [tuple(ops.shape(value)) for value in function()]
+
+
+def activation_bytes(layer, x):
+    """The memory of activations of a gradient with respect to a layer's weights.
+
+    On JAX that of all that the compiled program keeps besides arguments and results, at
+    its peak; on PyTorch that of the tensors that are kept for the backward pass. Not
+    known on TensorFlow.
+    """
+    x = ops.convert_to_tensor(x)
+    if BACKEND == "jax":
+        import jax
+
+        def loss(trained, state, x):
+            y, state = layer.stateless_call(trained, state, x, training=True)
+            return ops.mean(ops.square(y)), state
+
+        trained = [v.value for v in layer.trainable_variables]
+        state = [v.value for v in layer.non_trainable_variables]
+        gradient = jax.jit(jax.grad(loss, has_aux=True))
+        compiled = gradient.lower(trained, state, x).compile()
+        return compiled.memory_analysis().temp_size_in_bytes
+    import torch
+
+    kept = {}
+    known = {v.value.untyped_storage().data_ptr() for v in layer.variables}
+
+    def keep(tensor):
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in known:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        y = layer(x, training=True)
+    total = sum(kept.values())
+    del y
+    return total

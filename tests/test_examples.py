@@ -12,6 +12,17 @@ SMALL = {
     "vae": {"epochs": 1, "units": 2, "code_size": 2, "batch_size": 500},
     "mixture_density": {"epochs": 1, "count": 64},
     "deep_gp": {"splits": 1, "steps": 2, "num_inducing": 5, "num_samples": 2},
+    "density_2d": {"epochs": 1, "count": 64, "num_layers": 1, "units": 4},
+    "real_nvp": {"epochs": 1, "hidden_dims": (8,), "batch_size": 500},
+    "cox_process": {"splits": 1, "steps": 2, "num_samples": 2},
+    "one_problem_four_ways": {"steps": 20, "num_draws": 3},
+    "convert": {
+        "epochs": 1,
+        "fine_tuning_epochs": 1,
+        "train_size": 64,
+        "num_draws": 2,
+        "num_seeds": 1,
+    },
     "sngp": {"epochs": 1, "units": 4, "num_blocks": 1, "num_features": 8},
     "bayesian_rnn": {
         "epochs": 1,
@@ -31,6 +42,7 @@ def test_every_example_is_here():
 BRANCHES = [
     ("vae", {**SMALL["vae"], "network": "dense"}),
     ("vae", {**SMALL["vae"], "images": "photos"}),
+    ("cox_process", {**SMALL["cox_process"], "splits": 0, "data": "redwood"}),
 ]
 
 

@@ -10,6 +10,8 @@ the same functions; the one that belongs to `keras.backend.backend()` is used:
 - `cholesky(matrix)`: with NaN, and no exception, where there is no factor;
   `cholesky_inverse(tril)`: the inverse of the matrix, from its factor;
 - `with_derivative(function, jvp, vjp)`: a function with a derivative of its own;
+- `with_backward_pass(forward, backward)`: a function that keeps for its derivative
+  what it says; `pullback(function, *inputs)`: the derivative of one in there;
 - `undifferentiable(x, message, *sources)`: the identity, whose differentiation with
   respect to `x`, or to a source that `x` was made from, raises;
 - `is_concrete(x)`: whether the numbers in a tensor can be looked at now;
@@ -19,8 +21,12 @@ the same functions; the one that belongs to `keras.backend.backend()` is used:
 - `static_shape(shape)`, `static_dtype(dtype)`: as a `keras.Variable` has to show them;
 - `register_pytree(cls, flatten, unflatten)`: makes a class part of the structures that
   the following take and return; `flatten(tree)`, `unflatten(structure, leaves)`;
+- `seed_state(key)`: a key, traced or not, as the state of a seed generator;
+- `map_draws(function, keys)`: the results, scalars, of a function that draws by a key;
+- `vectorize(function)`: from a structure to a tensor, over one more leading axis;
 - `compiles_gamma_noise`: whether the samplers above can be compiled by XLA;
 - `compile_inference(function)`, and `scan(function, carry, xs)` to use in it;
+- `example_jacobians(function)`: the derivatives of each example by parameters;
 - `output_spec(function, *arguments)`: shapes and dtypes of what a function returns.
 """
 
@@ -45,6 +51,7 @@ compile_inference = _implementation.compile_inference
 compiles_gamma_noise = _implementation.compiles_gamma_noise
 constant = _implementation.constant
 digamma = _implementation.digamma
+example_jacobians = _implementation.example_jacobians
 flatten = _implementation.flatten
 gammainc = _implementation.gammainc
 gammaincc = _implementation.gammaincc
@@ -53,15 +60,20 @@ is_concrete = _implementation.is_concrete
 is_differentiated = _implementation.is_differentiated
 lgamma = _implementation.lgamma
 log_ndtr = _implementation.log_ndtr
+map_draws = _implementation.map_draws
 ndtri = _implementation.ndtri
 output_spec = _implementation.output_spec
+pullback = _implementation.pullback
 random_gamma = _implementation.random_gamma
 random_poisson = _implementation.random_poisson
 register_pytree = _implementation.register_pytree
 scan = _implementation.scan
+seed_state = _implementation.seed_state
 static_dtype = _implementation.static_dtype
 static_shape = _implementation.static_shape
 trace_state = _implementation.trace_state
 undifferentiable = _implementation.undifferentiable
 unflatten = _implementation.unflatten
+vectorize = _implementation.vectorize
+with_backward_pass = _implementation.with_backward_pass
 with_derivative = _implementation.with_derivative

@@ -47,6 +47,50 @@ def with_derivative(function, jvp, vjp):
     return differentiable
 
 
+def pullback(function, *inputs):
+    """The values of a function, a list, and what takes their gradients to its inputs.
+
+    Args:
+        function: From tensors to a list of tensors.
+        *inputs: Tensors of floating point numbers.
+
+    Returns:
+        The list, and a function from a list of gradients, one for each value, to a list
+        of those with respect to the inputs.
+    """
+    values, pull = jax.vjp(lambda *inputs: list(function(*inputs)), *inputs)
+    return values, lambda gradients: list(pull(list(gradients)))
+
+
+def with_backward_pass(forward, backward):
+    """Gives a function a backward pass that sees nothing but what it keeps for it.
+
+    Args:
+        forward: From tensors to a list of tensors, the values, and one of those to
+            keep. It reads no other tensors.
+        backward: From what was kept and the gradients with respect to the values, of
+            which those of integers mean nothing, to those with respect to the inputs,
+            a list with `None` where there is none.
+
+    Returns:
+        A function from tensors to the list of values.
+    """
+
+    @jax.custom_vjp
+    def run(*inputs):
+        return list(forward(*inputs)[0])
+
+    def run_forward(*inputs):
+        values, kept = forward(*inputs)
+        return list(values), list(kept)
+
+    def run_backward(kept, gradients):
+        return tuple(backward(kept, gradients))
+
+    run.defvjp(run_forward, run_backward)
+    return run
+
+
 def random_gamma(shape, concentration, dtype, seed):
     """Standard gamma noise, with implicit gradients to the concentration."""
     return keras.random.gamma(shape, concentration, dtype=dtype, seed=seed)
@@ -138,6 +182,43 @@ def scan(function, carry, xs):
     return jax.lax.scan(function, carry, xs)
 
 
+def seed_state(key):
+    """Returns two integers from a scalar, two integers, or a key of JAX."""
+    if jnp.issubdtype(jnp.asarray(key).dtype, jax.dtypes.prng_key):
+        key = jax.random.key_data(key)
+    key = jnp.asarray(key, "uint32")
+    return key if key.ndim else jnp.stack([key, jnp.zeros_like(key)])
+
+
+def vectorize(function):
+    """Maps a function of structures of arrays over their first axis."""
+    return jax.vmap(function)
+
+
+def map_draws(function, keys):
+    """Runs a function that draws by a key, to a tuple of scalars, for each key."""
+    return jax.vmap(function)(keys)
+
+
 def is_differentiated(x):
     """Whether a gradient with respect to a tensor is being computed."""
     return type(x).__name__ in ("JVPTracer", "LinearizeTracer")
+
+
+def example_jacobians(function):
+    """Makes a function from parameters and a batch to the Jacobians of each example.
+
+    Args:
+        function: From a list of tensors, the parameters, and a batch of any structure
+            to outputs `[batch, k]`, each of its own example only.
+
+    Returns:
+        A function with the same arguments that returns, for each parameter, a tensor
+        `[batch, k, *shape of the parameter]`.
+    """
+
+    def of_one(parameters, example):
+        batch = jax.tree_util.tree_map(lambda x: x[None], example)
+        return function(parameters, batch)[0]
+
+    return jax.jit(jax.vmap(jax.jacrev(of_one), in_axes=(None, 0)))

@@ -5,6 +5,7 @@ import weakref
 
 import keras
 import tensorflow as tf
+from tensorflow.python.eager import record
 
 from bayesian_layers.backend import blocks, structures
 from bayesian_layers.seeds import key_data
@@ -89,6 +90,58 @@ def with_derivative(function, jvp, vjp):
 
     # A variable among the inputs would be taken for one that the function closes over.
     return lambda *inputs: differentiable(*map(tf.convert_to_tensor, inputs))
+
+
+def pullback(function, *inputs):
+    """The values of a function, a list, and what takes their gradients to its inputs.
+
+    Args:
+        function: From tensors to a list of tensors.
+        *inputs: Tensors of floating point numbers.
+
+    Returns:
+        The list, and a function from a list of gradients, one for each value, to a list
+        of those with respect to the inputs.
+    """
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        tape.watch(inputs)
+        values = list(function(*inputs))
+
+    def pull(gradients):
+        return tape.gradient(
+            values, list(inputs), list(gradients), unconnected_gradients="zero"
+        )
+
+    return values, pull
+
+
+def with_backward_pass(forward, backward):
+    """Gives a function a backward pass that sees nothing but what it keeps for it.
+
+    Args:
+        forward: From tensors to a list of tensors, the values, and one of those to
+            keep. It reads no other tensors.
+        backward: From what was kept and the gradients with respect to the values, of
+            which those of integers mean nothing, to those with respect to the inputs,
+            a list with `None` where there is none.
+
+    Returns:
+        A function from tensors to the list of values.
+    """
+
+    @tf.custom_gradient
+    def run(*inputs):
+        # A tape around it would keep what is computed in here.
+        with record.stop_recording():
+            values, kept = forward(*inputs)
+
+        def gradient(*gradients):
+            return backward(kept, gradients)
+
+        return list(values), gradient
+
+    # Variables among the inputs would be taken for ones that the function closes over.
+    return lambda *inputs: run(*map(tf.convert_to_tensor, inputs))
 
 
 def random_gamma(shape, concentration, dtype, seed):
@@ -246,6 +299,45 @@ def _trace(function, *arguments):
     return graph, structure
 
 
+def seed_state(key):
+    """Returns two integers from a scalar, or from two integers."""
+    key = tf.cast(key, "int64")
+    return key if key.shape.rank else tf.stack([key, tf.zeros_like(key)])
+
+
+def vectorize(function):
+    """Maps a function of structures of tensors over their first axis."""
+    return lambda arguments: tf.vectorized_map(function, arguments)
+
+
+def map_draws(function, keys):
+    """Runs a function that draws by a key, to a tuple of scalars, for each key."""
+    results = [function(key) for key in tf.unstack(keys)]
+    return tuple(map(tf.stack, zip(*results, strict=True)))
+
+
 def is_differentiated(x):
     """Not known here: whoever computes gradients calls the model in training mode."""
     return False
+
+
+def example_jacobians(function):
+    """Makes a function from parameters and a batch to the Jacobians of each example.
+
+    Args:
+        function: From a list of tensors, the parameters, and a batch of any structure
+            to outputs `[batch, k]`, each of its own example only.
+
+    Returns:
+        A function with the same arguments that returns, for each parameter, a tensor
+        `[batch, k, *shape of the parameter]`.
+    """
+
+    @tf.function(autograph=False)
+    def jacobians(parameters, batch):
+        with tf.GradientTape() as tape:
+            tape.watch(parameters)
+            outputs = function(parameters, batch)
+        return tape.jacobian(outputs, parameters)
+
+    return jacobians

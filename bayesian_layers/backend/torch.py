@@ -122,6 +122,76 @@ def with_derivative(function, jvp, vjp):
     return Differentiable.apply
 
 
+def pullback(function, *inputs):
+    """The values of a function, a list, and what takes their gradients to its inputs.
+
+    Args:
+        function: From tensors to a list of tensors.
+        *inputs: Tensors of floating point numbers.
+
+    Returns:
+        The list, and a function from a list of gradients, one for each value, to a list
+        of those with respect to the inputs.
+    """
+    inputs = [x.detach().requires_grad_() for x in inputs]
+    with torch.enable_grad():
+        values = list(function(*inputs))
+
+    def pull(gradients):
+        pairs = zip(values, gradients, strict=True)
+        pairs = [(value, g) for value, g in pairs if value.requires_grad]
+        if not pairs:
+            return [torch.zeros_like(x) for x in inputs]
+        return torch.autograd.grad(
+            [value for value, _ in pairs],
+            inputs,
+            [gradient for _, gradient in pairs],
+            allow_unused=True,
+            materialize_grads=True,
+        )
+
+    return [value.detach() for value in values], pull
+
+
+class _WithBackwardPass(torch.autograd.Function):
+    """The values of `forward`, whose backward pass is `backward`."""
+
+    @staticmethod
+    def forward(context, forward, backward, *inputs):
+        values, kept = forward(*inputs)
+        context.backward_pass = backward
+        context.save_for_backward(*kept)
+        integers = [value for value in values if not value.is_floating_point()]
+        context.mark_non_differentiable(*integers)
+        return tuple(values)
+
+    @staticmethod
+    def backward(context, *gradients):
+        if torch.is_grad_enabled():
+            raise RuntimeError(
+                "This gradient cannot be differentiated: its backward pass recomputes "
+                "what it needs, and leaves no record of that. Received a backward pass "
+                "with `create_graph=True`."
+            )
+        return None, None, *context.backward_pass(context.saved_tensors, gradients)
+
+
+def with_backward_pass(forward, backward):
+    """Gives a function a backward pass that sees nothing but what it keeps for it.
+
+    Args:
+        forward: From tensors to a list of tensors, the values, and one of those to
+            keep. It reads no other tensors.
+        backward: From what was kept and the gradients with respect to the values, of
+            which those of integers mean nothing, to those with respect to the inputs,
+            a list with `None` where there is none.
+
+    Returns:
+        A function from tensors to the list of values.
+    """
+    return lambda *inputs: list(_WithBackwardPass.apply(forward, backward, *inputs))
+
+
 def random_gamma(shape, concentration, dtype, seed):
     """Standard gamma noise, with implicit gradients to the concentration."""
     concentration = torch.broadcast_to(concentration, shape)
@@ -225,6 +295,63 @@ def scan(function, carry, xs):
     return carry, unflatten(structure, [torch.stack(column) for column in columns])
 
 
+def seed_state(key):
+    """Returns two integers from a scalar, or from two integers."""
+    key = keras.ops.convert_to_tensor(key).to(torch.int32)
+    return key if key.ndim else torch.stack([key, torch.zeros_like(key)])
+
+
+def vectorize(function):
+    """Maps a function of structures of tensors over their first axis."""
+
+    # One by one: `torch.vmap` has no rule for attention, nor for seeded noise.
+    def mapped(arguments):
+        count = len(keras.tree.flatten(arguments)[0])
+        return torch.stack([function(row(arguments, i)) for i in range(count)])
+
+    def row(arguments, i):
+        return keras.tree.map_structure(lambda x: x[i], arguments)
+
+    return mapped
+
+
+def map_draws(function, keys):
+    """Runs a function that draws by a key, to a tuple of scalars, for each key."""
+    return tuple(map(torch.stack, zip(*map(function, keys), strict=True)))
+
+
 def is_differentiated(x):
     """Not known here: whoever computes gradients calls the model in training mode."""
     return False
+
+
+def example_jacobians(function):
+    """Makes a function from parameters and a batch to the Jacobians of each example.
+
+    Args:
+        function: From a list of tensors, the parameters, and a batch of any structure
+            to outputs `[batch, k]`, each of its own example only.
+
+    Returns:
+        A function with the same arguments that returns, for each parameter, a tensor
+        `[batch, k, *shape of the parameter]`.
+    """
+
+    # By examples the forward pass would run in `vmap`, which has no channels-last.
+    def jacobians(parameters, batch):
+        parameters = [p.detach().requires_grad_() for p in parameters]
+        outputs = function(parameters, batch)
+        count = outputs.numel()
+        basis = torch.eye(count, dtype=outputs.dtype, device=outputs.device)
+        found = torch.autograd.grad(
+            outputs,
+            parameters,
+            basis.reshape(count, *outputs.shape),
+            is_grads_batched=True,
+        )
+        return [
+            rows.reshape(*outputs.shape, *parameter.shape)
+            for rows, parameter in zip(found, parameters, strict=True)
+        ]
+
+    return jacobians

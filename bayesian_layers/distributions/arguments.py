@@ -66,7 +66,11 @@ def flatten(distribution):
         name
         for name, value in arguments.items()
         if value is not None
-        and (name in distribution.parameters or hasattr(value, "_arguments"))
+        and (
+            name in distribution.parameters
+            or hasattr(value, "_arguments")
+            or getattr(value, "is_pytree", False)
+        )
     )
     # A variable stands for its value; JAX may have put anything else into a leaf.
     leaves = tuple(

@@ -56,6 +56,11 @@ class Reshaped(Wrapper):
     def _sample(self, sample_shape, seed):
         return self._array(self.distribution._sample(sample_shape, seed))
 
+    def sample_and_log_prob(self, sample_shape=(), seed=None):
+        """Draws arrays, and returns their `log_prob` too."""
+        vectors, log_prob = self.distribution.sample_and_log_prob(sample_shape, seed)
+        return self._array(vectors), log_prob
+
     def log_prob(self, value):
         """Log of the density."""
         return self.distribution.log_prob(self.flat(self._standardize_value(value)))

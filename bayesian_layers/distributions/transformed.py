@@ -1,5 +1,6 @@
 """A distribution pushed through an invertible map."""
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -49,6 +50,13 @@ class Transformed(Wrapper):
         """The invertible map."""
         return self._arguments["transform"]
 
+    def _map(self, function):
+        mapped = super()._map(function)
+        if self.transform.is_pytree:
+            transform = self.transform.map_tensors(function)
+            mapped = self.rebuild({**mapped._arguments, "transform": transform})
+        return mapped
+
     def _taken(self):
         """How many batch axes of the base the map makes dependent on each other."""
         return max(self.transform.event_rank - len(self.distribution.event_shape), 0)
@@ -83,7 +91,13 @@ class Transformed(Wrapper):
 
     def log_prob(self, value):
         """Log of the density; -inf outside of the image of the base's support."""
+        if isinstance(value, keras.Variable):
+            value = value.value  # TensorFlow takes a variable for a tensor as it is.
         value = self._standardize_value(value)
+        known = self.transform.recall(value)
+        if known is not None:
+            x, log_det = known
+            return self._changed(self.distribution.log_prob(x), -log_det)
         image = self.transform.image
         outside = ops.logical_not(image.check(value))
         x, log_det = self.transform.reverse_and_log_det(image.project(value))

@@ -10,6 +10,7 @@ from bayesian_layers.initializers.dependent import (
     TrainableRadial,
 )
 from bayesian_layers.initializers.fixed import as_posterior
+from bayesian_layers.initializers.flow import TrainableFlow
 from bayesian_layers.initializers.location_scale import (
     TrainableCauchy,
     TrainableDeterministic,
@@ -39,6 +40,7 @@ __all__ = [
     "TrainableCauchy",
     "TrainableDeterministic",
     "TrainableDropoutNormal",
+    "TrainableFlow",
     "TrainableHalfCauchy",
     "TrainableLogNormal",
     "TrainableLowRankNormal",

@@ -181,6 +181,18 @@ class Posterior(keras.initializers.Initializer):
             for name, parameter in self._parameters.items()
         }
 
+    def layers(self):
+        """Returns the layers that the distribution is made with."""
+        return []
+
+    def bind(self, name, shape, add_layer):
+        """Returns the posterior of one weight of one layer.
+
+        A posterior with layers of its own makes them here, and gives them to the layer
+        by `add_layer(name, layer)`.
+        """
+        return self
+
     def shapes(self, shape):
         """Returns the shapes of the parameters of a weight of this shape."""
         return dict.fromkeys(self.arguments.values(), shape)

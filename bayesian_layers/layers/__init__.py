@@ -1,10 +1,11 @@
 """Keras layers that are distributions over functions."""
 
-from bayesian_layers.layers import functions, outputs, weights
+from bayesian_layers.layers import functions, outputs, reversible, weights
 from bayesian_layers.layers.functions import *  # noqa: F403
 from bayesian_layers.layers.outputs import *  # noqa: F403
 from bayesian_layers.layers.receiving import ReceivesRandomVariables
 from bayesian_layers.layers.returning import ReturnsRandomVariables
+from bayesian_layers.layers.reversible import *  # noqa: F403
 from bayesian_layers.layers.weights import *  # noqa: F403
 from bayesian_layers.random_weights import RandomWeights
 
@@ -14,5 +15,6 @@ __all__ = [
     "ReturnsRandomVariables",
     *functions.__all__,
     *outputs.__all__,
+    *reversible.__all__,
     *weights.__all__,
 ]

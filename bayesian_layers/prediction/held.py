@@ -19,7 +19,7 @@ RANDOM_LAYERS = (
 )
 
 
-def draw_weights(model, seeds, dtype):
+def draw_weights(model, seeds, dtype, known=()):
     """Draws the random weights of a model.
 
     Args:
@@ -27,6 +27,7 @@ def draw_weights(model, seeds, dtype):
         seeds: Integers, a tensor `[weights]`: one for each weight, by its position in
             the model; for the member of an ensemble its number.
         dtype: The dtype of the states of seed generators.
+        known: Weights that need not be drawn.
 
     Returns:
         A dictionary from weights to values.
@@ -38,7 +39,8 @@ def draw_weights(model, seeds, dtype):
         return {"seed": Replay(seed_state(seeds[position], dtype))}
 
     with hold(model, change):
-        return {weight: weight.draw() for weight in random_weights(model)}
+        weights = random_weights(model)
+        return {weight: weight.draw() for weight in weights if weight not in known}
 
 
 def numbered(model):

@@ -196,6 +196,7 @@ class RandomWeights:
             trainable=posterior.trainable and kwargs.get("trainable", True),
             autocast=False,
         )
+        posterior = posterior.bind(prefix, shape, functools.partial(setattr, self))
         variables, readers, nested = {}, {}, {}
         shapes = posterior.shapes(shape)
         for key, parameter in posterior.parameters().items():
@@ -215,7 +216,9 @@ class RandomWeights:
         prior_variables = []
         if hasattr(regularizer, "bind"):
             regularizer = regularizer.bind(
-                functools.partial(self._add_prior_variable, prefix, prior_variables)
+                functools.partial(
+                    self._add_prior_variable, prefix, tuple(shape), prior_variables
+                )
             )
         return RandomWeight(
             self,
@@ -257,10 +260,17 @@ class RandomWeights:
         )
         return nested[key].location
 
-    def _add_prior_variable(self, prefix, variables, name, **kwargs):
+    def _add_prior_variable(
+        self, prefix, weight_shape, variables, name, shape=None, **kwargs
+    ):
+        """Makes a variable of the prior; by default one of the weight's shape."""
         variables.append(
             super().add_weight(
-                name=f"{prefix}_{name}", dtype="float32", autocast=False, **kwargs
+                weight_shape if shape is None else shape,
+                name=f"{prefix}_{name}",
+                dtype="float32",
+                autocast=False,
+                **kwargs,
             )
         )
         return variables[-1]

@@ -17,6 +17,7 @@ from bayesian_layers.distributions import (
 from bayesian_layers.distributions.kl_divergence import closed_form
 from bayesian_layers.distributions.multivariate_normal import MultivariateNormal
 from bayesian_layers.random_variable import RandomVariable
+from bayesian_layers.trace import is_tracing
 
 register = keras.saving.register_keras_serializable("bayesian_layers.regularizers")
 
@@ -93,8 +94,8 @@ class KLDivergence(keras.regularizers.Regularizer):
         kl = closed_form(type(q), type(p))
         if kl is not None:
             return ops.sum(kl(q, p))
-        log_q, log_p = weight.log_prob(weight.value), prior.log_prob(weight.value)
-        return ops.sum(log_q) - ops.sum(log_p)
+        value, log_q = _drawn_with_density(weight)
+        return ops.sum(log_q) - ops.sum(prior.log_prob(value))
 
     def get_config(self):
         """Returns the constructor's arguments."""
@@ -109,11 +110,24 @@ class KLDivergence(keras.regularizers.Regularizer):
         return cls(**keras.saving.deserialize_keras_object(config))
 
 
+def _drawn_with_density(weight):
+    """A draw and its log-density; drawn together, a flow runs forward only."""
+    if weight.is_drawn or is_tracing():
+        return weight.value, weight.log_prob(weight.value)
+    return weight.sample_and_log_prob(seed=weight._seed)
+
+
 def as_dtype(distribution, dtype):
     """The distribution with its parameters in another dtype."""
     if distribution.parameter_dtype == dtype:
         return distribution
     return distribution._map(lambda parameter: ops.cast(parameter, dtype))
+
+
+def of_shape(prior, shape, dtype):
+    """The prior with its parameters broadcast to values of a shape, in a dtype."""
+    batch = tuple(shape)[: len(shape) - len(prior.event_shape)]
+    return as_dtype(prior, dtype)._broadcast_batch(batch)
 
 
 def _check_shape(weight, prior):

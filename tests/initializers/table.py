@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy import stats
 
-from bayesian_layers import initializers
+from bayesian_layers import initializers, layers
 from tests.initializers.checks import dense
 
 SHAPE = (3, 2)
@@ -115,6 +115,19 @@ ROWS = {
         initializers.TrainableCauchy,
         LOC_SCALE,
         _location_scale(stats.cauchy),
+        has_mean=False,
+        default=STARTS,
+    ),
+    # A flow with weights has tests of its own.
+    "TrainableFlow": Row(
+        lambda **kwargs: initializers.TrainableFlow(
+            layers.Affine(0.5, -2.0, name="flow"), **kwargs
+        ),
+        LOC_SCALE,
+        lambda v: stats.norm(
+            v["kernel"] + 0.5 * softplus(v["kernel_scale"]),
+            2.0 * softplus(v["kernel_scale"]),
+        ),
         has_mean=False,
         default=STARTS,
     ),

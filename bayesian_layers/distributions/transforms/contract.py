@@ -29,6 +29,8 @@ class Map:
     event_rank = 0
     domain = constraints.real
     image = constraints.real
+    # Whether it holds tensors, as leaves of a pytree; it then has `map_tensors`.
+    is_pytree = False
 
     @property
     def output_rank(self):
@@ -50,6 +52,13 @@ class Map:
     def log_det_jacobian(self, x):
         """Returns log |det dy / dx|, at the input x."""
         return self.forward_and_log_det(x)[1]
+
+    def recall(self, y):
+        """Returns x and log |det dy / dx| if they are known already, or `None`.
+
+        A map that has just made y need not be reversed to tell where it came from.
+        """
+        return None
 
     def forward_shape(self, shape):
         """Returns the shape of y for an x of this shape."""

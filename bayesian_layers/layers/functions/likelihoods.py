@@ -35,7 +35,8 @@ class Likelihood(ReceivesRandomVariables, OutputLayer):
       uncertain too, and means over f are weighted sums over these nodes;
     - a tensor, or a random variable without uncertainty: p(y | f). Within `bl.weights`
       and in `bl.predict` a Gaussian process is one function, so it is that;
-    - any other random variable: p(y | f) at its draw.
+    - any other random variable, and any whose value a handler looks at or sets
+      (`bl.tape`, `bl.condition`, a log joint): p(y | f) at its draw.
 
     A subclass writes `conditional()`, which returns a distribution of y, the name of
     the parameter of it that is link(f), and the link (`None` for f itself), as in
@@ -93,7 +94,7 @@ class Likelihood(ReceivesRandomVariables, OutputLayer):
 
     def _uncertain(self, inputs):
         """The normal distribution of f, or `None` if f is known."""
-        if not isinstance(inputs, RandomVariable):
+        if not isinstance(inputs, RandomVariable) or inputs.is_wanted():
             return None
         distribution = inputs.distribution
         # Of rows that are jointly normal.

@@ -96,7 +96,7 @@ def _is_estimator(base):
     return vars(base).get("is_estimator", False)
 
 
-def _random_argument(cls, name):
+def random_argument(cls, name):
     """What an argument is of a random weight: `"initializer"`, say, or `None`."""
     weight, _, kind = name.rpartition("_")
     if weight in (*cls.known_weights, "activity", ""):
@@ -111,7 +111,7 @@ def _signature(cls, parameters):
     }
     changed = []
     for parameter in parameters.values():
-        kind = _random_argument(cls, parameter.name)
+        kind = random_argument(cls, parameter.name)
         changed.append(
             parameter if kind is None else parameter.replace(default=defaults[kind])
         )
@@ -171,7 +171,7 @@ def _completed(cls, counterpart):
     theirs = _arguments(inspect.cleandoc(counterpart.__doc__ or ""))
     entries = {}
     for name in inspect.signature(cls).parameters:
-        kind = _random_argument(cls, name)
+        kind = random_argument(cls, name)
         undocumented = f"As in `keras.layers.{counterpart.__name__}`."
         entries[name] = theirs.get(name) or _OWN.get(name) or undocumented
         if name in cls.own_arguments:
