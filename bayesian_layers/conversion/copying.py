@@ -215,7 +215,8 @@ def copy_weights(source, target, values=None):
     )
     for old, new in parts:
         of = _own if type(old) is type(new) else _of_counterpart
-        before, after = of(old), of(new)
+        before = [values.get(id(v), v) for v in of(old)]
+        after = of(new)
         shapes = [[tuple(v.shape) for v in side] for side in (before, after)]
         if shapes[0] != shapes[1]:
             raise ValueError(
@@ -223,7 +224,6 @@ def copy_weights(source, target, values=None):
                 f"{shapes[0]}, do not fit a {type(new).__name__}, of shapes "
                 f"{shapes[1]}."
             )
-        for variable, place in zip(before, after, strict=True):
+        for value, place in zip(before, after, strict=True):
             # By NumPy: JAX would share the memory, and `fit` gives it up.
-            value = values.get(id(variable), variable)
             place.assign(array_of(value))

@@ -109,9 +109,9 @@ def _values(model, seed):
     with contextlib.ExitStack() as stack:
         stack.enter_context(held)
         return {
-            id(weight.location): weight.draw()
+            key: value
             for layer in random_layers(model)
-            for weight in layer.random_weights.values()
+            for key, value in layer.counterpart_values().items()
         }
 
 
@@ -122,6 +122,7 @@ def _counterpart(layer, values):
     config = {}
     for name, value in layer.get_config().items():
         ours = name in ("kl_scale", "use_cudnn", "lora_rank", "lora_alpha")
+        ours = ours or name in getattr(layer, "own_arguments", {})
         if ours or (name == "seed" and name not in known):
             continue
         if name.endswith("_initializer") and not is_from_keras(initializers.get(value)):

@@ -344,6 +344,17 @@ class RandomWeights:
             values["lora_enabled"] = False  # The draw has it in its mean.
         return values
 
+    def counterpart_values(self):
+        """Returns what the weights of the layer of Keras are that this one is.
+
+        Called where weights are held (`bl.weights`): values by the `id` of variables,
+        for those that are not as they are.
+        """
+        return {
+            id(weight.location): weight.draw()
+            for weight in self.random_weights.values()
+        }
+
     # Saving.
 
     @property

@@ -156,6 +156,22 @@ class ConcreteDropout(Twin, RandomWeights):
         logits = -ops.convert_to_tensor(self.rate_logit)
         return ops.sigmoid((logits + noise) / self.temperature)
 
+    def counterpart_values(self):
+        """Returns what the weights of the layer of Keras are that this one is."""
+        others = {k: w for k, w in self.random_weights.items() if k != "mask"}
+        values = {id(weight.location): weight.draw() for weight in others.values()}
+        mask = self.random_weights["mask"]
+        kernel = ops.convert_to_tensor(self.kernel)
+        factors = ops.cast(mask.draw() / (1.0 - self.rate), kernel.dtype)[:, None]
+        if kernel.shape[-2] != self._num_features:
+            # Groups of channels: a mask of features is not one of rows.
+            raise ValueError(
+                f"Layer {self.name!r} has groups: it is no one layer of Keras. "
+                f"Received: groups={self.groups}"
+            )
+        values[id(mask.kernel)] = kernel * factors
+        return values
+
     def get_config(self):
         """Returns the config of the layer, and what is ours."""
         names = ("initial_rate", "prior_stddev", "temperature")

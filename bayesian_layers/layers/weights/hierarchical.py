@@ -138,6 +138,16 @@ class Hierarchical(Twin, RandomWeights):
         values[attribute] = values[attribute] * scales
         return call_with(self, call, args, kwargs, values)
 
+    def counterpart_values(self):
+        """Returns what the weights of the layer of Keras are that this one is."""
+        values = super().counterpart_values()
+        kernel, local, common = (
+            id(self.random_weights[name].location)
+            for name in ("kernel", "local_scale", "global_scale")
+        )
+        values[kernel] = values[kernel] * values.pop(local) * values.pop(common)
+        return values
+
     def get_config(self):
         """Returns the config of the layer, and what is ours."""
         own = {

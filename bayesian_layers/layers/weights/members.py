@@ -207,6 +207,39 @@ class Members(Twin, RandomWeights):
         activation = vars(self).get("activation")
         return outputs if activation is None else activation(outputs)
 
+    def counterpart_values(self):
+        """Returns what the weights of the layer of Keras are that a member is."""
+        if self.additive:
+            raise ValueError(
+                f"Layer {self.name!r} adds to its inputs, which no layer of Keras of "
+                "its kind does."
+            )
+        others = self._other_weights()
+        member = self.random_weights["member"].draw()[None]
+        values = {}
+        for variable in self._layer_weights:
+            value = others.get(variable.name, variable)
+            value = ops.cast(ops.convert_to_tensor(value), "float32")
+            if variable.name == "bias":
+                values[id(variable)] = (member @ value)[0]
+                continue
+            prefix = "recurrent_" if variable.name.startswith("recurrent") else ""
+            alpha, gamma = (
+                self.of_member(prefix + name, member)[0] for name in ("alpha", "gamma")
+            )
+            rows = value.shape[-2]
+            if alpha.shape[0] != rows:
+                raise ValueError(
+                    f"Layer {self.name!r} has groups: a member is no one layer of "
+                    "Keras."
+                )
+            # Of a depthwise kernel the outputs belong to its inputs.
+            columns = value.shape[-1]
+            by_input = rows * columns == gamma.shape[0] and columns != gamma.shape[0]
+            gamma = ops.reshape(gamma, (rows, columns) if by_input else (1, columns))
+            values[id(variable)] = value * alpha[:, None] * gamma
+        return values
+
     def get_config(self):
         """Returns the config of the layer, and what is ours."""
         return {**super().get_config(), "ensemble_size": self.ensemble_size}

@@ -87,6 +87,17 @@ class MonteCarlo(Twin, RandomWeights):
         factors = self._scale * mask.draw()
         return inputs * ops.cast(factors[None], inputs.dtype)
 
+    def counterpart_values(self):
+        """Raises `ValueError` unless nothing is dropped: Keras has no mask."""
+        for mask in self.random_weights.values():
+            factors = ops.convert_to_numpy(self._scale * mask.draw())
+            if abs(factors - 1.0).max() > 1e-5:
+                raise ValueError(
+                    f"Layer {self.name!r} at one draw is a product with a mask, which "
+                    "no layer of Keras is; at the mean it is Keras' own."
+                )
+        return {}
+
 
 class _Spatial:
     """One factor for each channel of an example."""

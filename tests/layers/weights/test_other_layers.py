@@ -60,6 +60,27 @@ def test_at_the_mean_it_is_the_keras_layer(name):
 
 
 @every_layer
+@pytest.mark.parametrize("seed", [None, 5])
+def test_the_deterministic_copy_is_the_held_layer(name, seed):
+    row = OTHERS[name]
+    model, layer = row.model(name)
+    x = row.inputs()
+    if seed is not None and "MonteCarlo" in name:
+        with pytest.raises(ValueError, match="product with a mask"):
+            bl.to_deterministic(model, seed=seed)
+        return
+    plain = bl.to_deterministic(model, seed=seed)
+    assert not any(
+        type(part).__module__.startswith("bayesian_layers")
+        for part in plain._flatten_layers()
+    )
+    scope = {"seed": seed} if seed is not None else {"value": "mean"}
+    with bl.weights(model, **scope):
+        outputs = array(model(x))
+    np.testing.assert_allclose(array(plain(x)), outputs, atol=1e-5)
+
+
+@every_layer
 def test_inference_draws_anew_and_predict_sees_the_spread(name):
     row = OTHERS[name]
     model, _ = row.model(name, seed=3)
