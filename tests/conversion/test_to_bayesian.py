@@ -294,6 +294,7 @@ def test_a_layer_of_its_own_is_converted_too():
         ({"posterior_scale": -1.0}, "`posterior_scale` should be"),
         ({"posterior_scale": "map"}, "`posterior_scale` should be"),
         ({"delta": 0.0}, "`delta` should be positive"),
+        ({"delta": 0.1, "posterior_scale": 0.1}, "`delta` belongs to"),
         ({"include": 3}, "`include` should be"),
         ({"include": "nothing"}, "No layer"),
         (
@@ -305,6 +306,19 @@ def test_a_layer_of_its_own_is_converted_too():
 def test_arguments_that_cannot_be_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         bl.to_bayesian(sequential(), **arguments)
+
+
+class Twice(keras.Sequential):
+    """A graph that is not what is called."""
+
+    def call(self, x):
+        """Doubles the outputs."""
+        return 2.0 * super().call(x)
+
+
+def test_a_graph_that_is_not_what_is_called_is_refused():
+    with pytest.raises(ValueError, match="with a `call` of its own"):
+        bl.to_bayesian(Twice([keras.Input((3,)), layers.Dense(2)]))
 
 
 def test_a_model_without_weights_is_refused():
