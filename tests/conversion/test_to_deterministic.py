@@ -23,7 +23,10 @@ def assert_plain(model):
     )
 
 
-@pytest.mark.parametrize("name", LAYERS)
+# By another estimator the counterpart is the same.
+@pytest.mark.parametrize(
+    "name", [name for name in LAYERS if not name.endswith("Flipout")]
+)
 def test_every_layer_has_its_counterpart_at_the_means(name):
     row = ROWS[name]
     random_bias = {} if row.vocabulary else {"bias_initializer": "trainable_normal"}
