@@ -22,6 +22,7 @@ SMALL = {
         "train_size": 64,
         "num_draws": 2,
         "num_seeds": 1,
+        "stddevs": (0.1,),
     },
     "sngp": {"epochs": 1, "units": 4, "num_blocks": 1, "num_features": 8},
     "bayesian_rnn": {

@@ -44,10 +44,8 @@ class Copier:
         return self._copies[id(layer)]
 
     def _copied(self, layer):
-        if isinstance(layer, keras.Sequential) and _has_own(layer, keras.Sequential):
-            return self._sequential(layer)
-        if keras_contact.is_functional(layer):
-            return self._functional(layer)
+        if isinstance(layer, keras.Sequential) or keras_contact.is_functional(layer):
+            return self._graph(layer)
         theirs = not type(layer).__module__.startswith(
             ("keras.src.", "bayesian_layers.")
         )
@@ -72,6 +70,18 @@ class Copier:
             self._copies[id(old)] = new
 
     # Graphs.
+
+    def _graph(self, model):
+        is_sequential = isinstance(model, keras.Sequential)
+        if is_sequential and type(model).call is keras.Sequential.call:
+            return self._sequential(model)
+        if is_sequential or keras_contact.graph_of(model) is None:
+            raise ValueError(
+                f"{type(model).__name__} is a graph with a `call` of its own, and "
+                "cannot be copied. Make it a subclass of `keras.Model` that holds "
+                f"its layers as attributes. Received: {model.name!r}"
+            )
+        return self._functional(model)
 
     def _sequential(self, model):
         layers = [self.copy(layer) for layer in model.layers]
@@ -165,11 +175,6 @@ def _config_tells_of_parts(layer):
     if isinstance(layer, (*wrappers, keras.layers.StackedRNNCells)):
         return True
     return type(layer) is keras.layers.RNN
-
-
-def _has_own(model, cls):
-    """Whether the class of a model leaves the `call` of Keras as it is."""
-    return type(model).call is cls.call
 
 
 def _frozen_as(model, copy):

@@ -16,7 +16,7 @@ def to_bayesian(
     prior=None,
     posterior=None,
     posterior_scale="moped",
-    delta=0.1,
+    delta=None,
     include=None,
     exclude=None,
     dataset_size=None,
@@ -77,6 +77,7 @@ def to_bayesian(
         posterior_scale: `"moped"`, or a positive number, the standard deviation that
             all distributions start with.
         delta: The standard deviation of `"moped"`, as a part of the weight's magnitude.
+            Defaults to 0.1.
         include: The layers to convert: `"last"`, the last one that could be; a regular
             expression that is searched for in their names and paths; a class; a layer;
             a function from a layer to a boolean; or a list of these. Defaults to all.
@@ -117,6 +118,7 @@ def to_bayesian(
     redux.
     """
     if isinstance(posterior, str) and posterior == "laplace":
+        _scales(posterior, posterior_scale, delta)
         choice, make, result = _by_laplace(
             model, estimator, prior, include, exclude, data, likelihood, layers
         )
@@ -158,17 +160,24 @@ def _around_the_weights(choice, prior, posterior, posterior_scale, delta):
 
 def _scales(posterior, posterior_scale, delta):
     """A function from a trained weight to the standard deviations to start with."""
-    if posterior is None:
-        if isinstance(posterior_scale, str) and posterior_scale == "moped":
-            return twin_layers.moped_scales(delta)
-        return twin_layers.constant_scales(posterior_scale)
-    if posterior_scale != "moped":
+    is_moped = isinstance(posterior_scale, str) and posterior_scale == "moped"
+    if posterior is not None and not is_moped:
         raise ValueError(
             "A posterior that is given starts with its own scale: leave out "
             f"`posterior_scale`. Received: posterior={posterior!r}, "
             f"posterior_scale={posterior_scale!r}"
         )
-    return None
+    if delta is not None and (posterior is not None or not is_moped):
+        raise ValueError(
+            '`delta` belongs to `posterior_scale="moped"`. Received: '
+            f"delta={delta}, posterior={posterior!r}, "
+            f"posterior_scale={posterior_scale!r}"
+        )
+    if posterior is not None:
+        return None
+    if is_moped:
+        return twin_layers.moped_scales(0.1 if delta is None else delta)
+    return twin_layers.constant_scales(posterior_scale)
 
 
 def _by_laplace(model, estimator, prior, include, exclude, data, likelihood, layers):

@@ -222,6 +222,8 @@ def lstm():
         ({"data": X}, "needs the training data"),
         ({"layers": "first"}, '`layers` should be "last" or "all"'),
         ({"include": "dense"}, "goes with"),
+        ({"posterior_scale": 0.1}, "starts with its own scale"),
+        ({"delta": 0.1}, "`delta` belongs to"),
         ({"likelihood": "normal"}, "should have one of the activations"),
         ({"prior": "normal_mixture_kl_divergence"}, "normal, around zero"),
         ({"estimator": "flipout"}, "Flipout needs|needs a kernel with"),

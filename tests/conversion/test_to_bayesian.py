@@ -11,7 +11,6 @@ from bayesian_layers.layers.weights.twins import has_twin
 from tests.conversion.models import KINDS, X, inputs, sequential, subclassed
 from tests.layers.weights.table import (
     FAMILIES,
-    ROWS,
     array,
     compiled,
     random_weights,
@@ -91,27 +90,16 @@ def test_a_converted_subclass_is_saved_by_its_weights(tmp_path):
         np.testing.assert_array_equal(now, then)
 
 
-ESTIMATORS = ("flipout", "reparameterization")
-
-
-def counterpart(name):
-    return ROWS[f"{name}Reparameterization"], getattr(
-        weight_layers, f"{name}Reparameterization"
-    ).keras_counterpart
-
-
 @pytest.mark.parametrize("name", FAMILIES)
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_every_family_keeps_its_function(name, estimator):
-    row, cls = counterpart(name)
-    cls_of_estimator = getattr(
-        bl.layers, "Flipout" if estimator == "flipout" else "Reparameterization"
-    )
+def test_every_family_keeps_its_function(name):
+    cls = getattr(weight_layers, f"{name}Reparameterization").keras_counterpart
+    row = FAMILIES[name]
     net = compiled(cls(**row.arguments), row)
-    if not has_twin(cls_of_estimator, cls):
+    estimator = "flipout"
+    if not has_twin(bl.layers.Flipout, cls):
         with pytest.raises(ValueError, match="there is no Flipout of it"):
             bl.to_bayesian(net, estimator)
-        return
+        estimator = "reparameterization"
     model = bl.to_bayesian(net, estimator, seed=1)
     x = row.inputs()
     assert_same_function(model, x, numbers(net(x)))
@@ -294,6 +282,7 @@ def test_a_layer_of_its_own_is_converted_too():
         ({"posterior_scale": -1.0}, "`posterior_scale` should be"),
         ({"posterior_scale": "map"}, "`posterior_scale` should be"),
         ({"delta": 0.0}, "`delta` should be positive"),
+        ({"delta": 0.1, "posterior_scale": 0.1}, "`delta` belongs to"),
         ({"include": 3}, "`include` should be"),
         ({"include": "nothing"}, "No layer"),
         (
@@ -305,6 +294,19 @@ def test_a_layer_of_its_own_is_converted_too():
 def test_arguments_that_cannot_be_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         bl.to_bayesian(sequential(), **arguments)
+
+
+class Twice(keras.Sequential):
+    """A graph that is not what is called."""
+
+    def call(self, x):
+        """Doubles the outputs."""
+        return 2.0 * super().call(x)
+
+
+def test_a_graph_that_is_not_what_is_called_is_refused():
+    with pytest.raises(ValueError, match="with a `call` of its own"):
+        bl.to_bayesian(Twice([keras.Input((3,)), layers.Dense(2)]))
 
 
 def test_a_model_without_weights_is_refused():
@@ -322,6 +324,7 @@ def mobilenet(shape):
     )
 
 
+@pytest.mark.slow
 def test_mobilenet_is_converted():
     net = mobilenet((32, 32, 3))
     model = bl.to_bayesian(net, "reparameterization", posterior_scale=0.1)

@@ -23,7 +23,10 @@ def assert_plain(model):
     )
 
 
-@pytest.mark.parametrize("name", LAYERS)
+# By another estimator the counterpart is the same.
+@pytest.mark.parametrize(
+    "name", [name for name in LAYERS if not name.endswith("Flipout")]
+)
 def test_every_layer_has_its_counterpart_at_the_means(name):
     row = ROWS[name]
     random_bias = {} if row.vocabulary else {"bias_initializer": "trainable_normal"}
@@ -207,7 +210,8 @@ def test_it_can_be_quantized():
 def test_it_can_be_exported(held, tmp_path):
     model = bl.to_bayesian(sequential())
     x = X[:1]
-    # On torch the saved model of TensorFlow needs `torch_xla`, and batches are of one.
+    # On torch Keras 3.15.1 does not make a saved model even of a `Dense`, and its own
+    # format has batches of one.
     kind = "torch" if BACKEND == "torch" else "tf_saved_model"
     path = str(tmp_path / ("model.pt2" if BACKEND == "torch" else "model"))
     if held == "plain":
