@@ -92,10 +92,10 @@ class CoxProcess:
     def __init__(self, points, low, high, num_layers, seed=0):
         count, size = points.shape
         # In these units a homogeneous process has the intensity 1, and f the mean 0.
-        self.unit = (np.prod(high - low) / count) ** (1.0 / size)
-        self.points = (points / self.unit).astype("float32")
-        low, high = low / self.unit, high / self.unit
-        middle, spread = 0.5 * (low + high), (high - low) / np.sqrt(12.0)
+        self.unit, self.low = (np.prod(high - low) / count) ** (1.0 / size), low
+        self.points = self._in_units(points)
+        high = (high - low) / self.unit
+        middle, spread = 0.5 * high, high / np.sqrt(12.0)
         rng = np.random.default_rng(seed)
         # Inducing inputs are wanted where there are no points, too.
         everywhere = rng.uniform(-np.sqrt(3.0), np.sqrt(3.0), (1000, size))
@@ -115,13 +115,16 @@ class CoxProcess:
         )
         process = bl.layers.PoissonProcess(
             self.function,
-            low.tolist(),
+            0.0,
             high.tolist(),
             num_points=count,
             num_nodes={1: 64, 2: 16}[size],
         )
         self.model = keras.Sequential([keras.Input((size,)), process])
         bl.scale_kl(self.model, dataset_size=count)
+
+    def _in_units(self, x):
+        return ((x - self.low) / self.unit).astype("float32")
 
     def fit(self, steps):
         """Maximizes the evidence bound; all points are one batch. Returns itself."""
@@ -141,7 +144,7 @@ class CoxProcess:
         """Draws of the intensity `[num_samples, n]`, each one function."""
         f = bl.predict(
             self.function,
-            (x / self.unit).astype("float32"),
+            self._in_units(x),
             num_samples,
             batch_size=4096,
             seed=0,
