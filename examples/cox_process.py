@@ -231,7 +231,12 @@ def draw(points, low, high, steps, num_samples, path):
 
     keras.utils.set_random_seed(0)
     process = CoxProcess(points, low, high, num_layers=2).fit(steps)
-    intensities = process.draws(grid_of(low, high)[0], num_samples)
+    grid, cell = grid_of(low, high)
+    intensities = process.draws(grid, num_samples)
+    low_count, high_count = np.quantile(cell * intensities.sum(axis=1), [0.05, 0.95])
+    print(f"Expected number of points, 90%: {low_count:.0f} to {high_count:.0f}")
+    highest = grid[np.argmax(intensities.mean(axis=0))]
+    print(f"The intensity is highest at {np.round(highest, 2).tolist()}")
     if len(low) == 1:
         figure, axis = plt.subplots(figsize=(8, 4))
         draw_line(axis, points, low, high, intensities)
