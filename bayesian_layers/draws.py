@@ -117,6 +117,13 @@ class Draws(Mapping):
         else:
             targets = model.weights
             shapes = [tuple(variable.shape) for variable in targets]
+        others = [name for name in self if name not in self._positions]
+        if others:
+            raise ValueError(
+                "The model has random values besides its weights, which belong to the "
+                "examples that were observed and tell nothing of others. Received: "
+                f"draws of {others}"
+            )
         found = []
         for name, value in self.flat().items():
             position, expected = self._positions[name], value.shape[1:]

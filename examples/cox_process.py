@@ -10,6 +10,15 @@ The data are dates of disasters in British coal mines (1851 to 1962), or with `-
 the places of redwood seedlings (62 in a square) or of trees in the tropical forest of
 Barro Colorado (bei, 3604 in 50 hectares); see `data/README.md`.
 
+Gains over a constant intensity, in nats per held-out point, with standard errors:
+
+    disasters, 5 splits: kernel 0.144 (0.011), one process 0.175 (0.010), two 0.167 (0.008)
+    redwoods, 4 splits:  kernel 0.416 (0.077), one process 0.253 (0.015), two 0.138 (0.017)
+
+Rates that change smoothly suit the processes. The seedlings stand in tight clusters: 31
+of them are too few to learn an amplitude large enough for that (it ends at 0.7), more
+inducing inputs change nothing, and a second process only costs.
+
     python examples/cox_process.py --data redwood --splits 10
 """
 
@@ -92,10 +101,10 @@ class CoxProcess:
     def __init__(self, points, low, high, num_layers, seed=0):
         count, size = points.shape
         # In these units a homogeneous process has the intensity 1, and f the mean 0.
-        self.unit = (np.prod(high - low) / count) ** (1.0 / size)
-        self.points = (points / self.unit).astype("float32")
-        low, high = low / self.unit, high / self.unit
-        middle, spread = 0.5 * (low + high), (high - low) / np.sqrt(12.0)
+        self.unit, self.low = (np.prod(high - low) / count) ** (1.0 / size), low
+        self.points = self._in_units(points)
+        high = (high - low) / self.unit
+        middle, spread = 0.5 * high, high / np.sqrt(12.0)
         rng = np.random.default_rng(seed)
         # Inducing inputs are wanted where there are no points, too.
         everywhere = rng.uniform(-np.sqrt(3.0), np.sqrt(3.0), (1000, size))
@@ -115,13 +124,16 @@ class CoxProcess:
         )
         process = bl.layers.PoissonProcess(
             self.function,
-            low.tolist(),
+            0.0,
             high.tolist(),
             num_points=count,
             num_nodes={1: 64, 2: 16}[size],
         )
         self.model = keras.Sequential([keras.Input((size,)), process])
         bl.scale_kl(self.model, dataset_size=count)
+
+    def _in_units(self, x):
+        return ((x - self.low) / self.unit).astype("float32")
 
     def fit(self, steps):
         """Maximizes the evidence bound; all points are one batch. Returns itself."""
@@ -141,7 +153,7 @@ class CoxProcess:
         """Draws of the intensity `[num_samples, n]`, each one function."""
         f = bl.predict(
             self.function,
-            (x / self.unit).astype("float32"),
+            self._in_units(x),
             num_samples,
             batch_size=4096,
             seed=0,
@@ -228,7 +240,12 @@ def draw(points, low, high, steps, num_samples, path):
 
     keras.utils.set_random_seed(0)
     process = CoxProcess(points, low, high, num_layers=2).fit(steps)
-    intensities = process.draws(grid_of(low, high)[0], num_samples)
+    grid, cell = grid_of(low, high)
+    intensities = process.draws(grid, num_samples)
+    low_count, high_count = np.quantile(cell * intensities.sum(axis=1), [0.05, 0.95])
+    print(f"Expected number of points, 90%: {low_count:.0f} to {high_count:.0f}")
+    highest = grid[np.argmax(intensities.mean(axis=0))]
+    print(f"The intensity is highest at {np.round(highest, 2).tolist()}")
     if len(low) == 1:
         figure, axis = plt.subplots(figsize=(8, 4))
         draw_line(axis, points, low, high, intensities)

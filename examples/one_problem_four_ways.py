@@ -95,7 +95,7 @@ def by_nuts(x, y, grid, num_draws):
         start="prior",
         progress_bar=False,
     )
-    prediction = bl.predict(model, grid, num_samples=200, draws=draws, verbose=0)
+    prediction = bl.predict(model, grid, draws=draws, verbose=0)
     return prediction.mean[:, 0], np.sqrt(prediction.epistemic[:, 0])
 
 

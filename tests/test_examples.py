@@ -47,6 +47,7 @@ BRANCHES = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:.*diverged")  # Chains of so few draws may.
 @pytest.mark.parametrize(("name", "arguments"), [*SMALL.items(), *BRANCHES])
 def test_example_runs(name, arguments, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # Pictures are written to the current directory.

@@ -94,15 +94,15 @@ def mcmc(
         RuntimeError: On another backend than JAX.
         ValueError: If a variable that is not observed is discrete.
 
-    Example, with JAX:
-
-        def program(x):
-            w = bl.Normal(0.0, 1.0, name="w")
-            scale = bl.HalfNormal(1.0, name="scale")
-            return bl.Normal(w * x, scale, name="y")
-
-        draws = bl.mcmc(program, {"x": x, "y": y}, num_chains=4, seed=0)
-        draws["w"].mean(), draws.summary()
+    Example:
+    >>> def program(x):
+    ...     w = bl.Normal(0.0, 1.0, name="w")
+    ...     return bl.Normal(w * x, 1.0, name="y")
+    >>> data = {"x": np.ones(8, "float32"), "y": np.ones(8, "float32")}
+    >>> settings = {"num_warmup": 200, "num_samples": 50, "num_chains": 2, "seed": 0}
+    >>> if keras.backend.backend() == "jax":
+    ...     draws = bl.mcmc(program, data, progress_bar=False, **settings)
+    ...     assert draws["w"].shape == (2, 50)
     """
     _check_backend()
     _check_arguments(kernel, num_warmup, num_samples, num_chains, start, chain_method)

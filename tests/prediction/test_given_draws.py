@@ -120,5 +120,9 @@ def test_draws_of_another_model_or_of_none_are_refused():
     model = keras.Sequential([keras.Input((2,)), bl.layers.DenseFlipout(1)])
     with pytest.raises(ValueError, match="not of this model"):
         bl.predict(model, X, draws=draws_of_last_kernel(), verbose=0)
+    values = {"kernel": np.zeros((1, 2, 2, 1)), "hidden": np.zeros((1, 2, 10))}
+    draws = bl.Draws(values, kind="random_weights", positions={"kernel": 0})
+    with pytest.raises(ValueError, match="besides its weights.*hidden"):
+        bl.predict(model, X, draws=draws, verbose=0)
     with pytest.raises(ValueError, match="belong to no model"):
         bl.predict(model, X, draws=bl.Draws({"w": np.zeros((1, 2))}), verbose=0)

@@ -15,7 +15,7 @@ from bayesian_layers.distributions.functions import bounded_exp
 from bayesian_layers.distributions.noise import uniform
 from bayesian_layers.distributions.point_pattern import PointPattern
 from bayesian_layers.distributions.transforms import Exp, Softplus
-from bayesian_layers.keras_contact import called_path
+from bayesian_layers.keras_contact import called_path, in_symbolic_scope
 from bayesian_layers.layers.register import register
 from bayesian_layers.random_variable import RandomVariable
 from bayesian_layers.random_weights.kl import random_layers
@@ -202,7 +202,8 @@ class PoissonProcess(keras.Layer):
 
     def _check_inside(self, points):
         """Raises `ValueError` for points outside of the region, if they are numbers."""
-        if not backend.is_concrete(points):
+        # On PyTorch Keras finds out shapes by numbers of its own.
+        if not backend.is_concrete(points) or in_symbolic_scope():
             return
         points = ops.convert_to_numpy(ops.cast(points, "float32"))
         slack = 1e-2 if "16" in self.compute_dtype else 1e-5

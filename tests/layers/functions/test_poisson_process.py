@@ -387,3 +387,12 @@ def test_what_a_grid_cannot_do_is_refused():
         process()(points(3) + 1.0)
     with pytest.raises(ValueError, match="not built"):
         process().sample()
+
+
+def test_it_trains_in_a_region_far_from_the_numbers_that_keras_builds_models_with():
+    x = points(20, low=10.0, high=12.0)
+    process = bl.layers.PoissonProcess(linear(0.1), 10.0, 12.0, num_points=20)
+    model = keras.Sequential([keras.Input((1,)), process])
+    model.compile("sgd", bl.losses.NegativeLogLikelihood())
+    history = model.fit(x, np.ones(20), verbose=0)
+    assert np.isfinite(history.history["loss"][0])
