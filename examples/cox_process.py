@@ -12,8 +12,10 @@ Barro Colorado (bei, 3604 in 50 hectares); see `data/README.md`.
 
 Gains over a constant intensity, in nats per held-out point, with standard errors:
 
-    disasters, 5 splits: kernel 0.144 (0.011), one process 0.175 (0.010), two 0.167 (0.008)
-    redwoods, 4 splits:  kernel 0.416 (0.077), one process 0.253 (0.015), two 0.138 (0.017)
+    disasters (5 splits): kernel 0.144 (0.011), one process 0.175 (0.010),
+                          two 0.167 (0.008)
+    redwoods (4 splits):  kernel 0.416 (0.077), one process 0.253 (0.015),
+                          two 0.138 (0.017)
 
 Rates that change smoothly suit the processes. The seedlings stand in tight clusters: 31
 of them are too few to learn an amplitude large enough for that (it ends at 0.7), more

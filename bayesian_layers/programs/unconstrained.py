@@ -15,6 +15,7 @@ from bayesian_layers.handlers import seed as seeded
 from bayesian_layers.programs.bound import BoundProgram
 from bayesian_layers.programs.log_joint import make_log_joint_fn
 from bayesian_layers.random_weights import role
+from bayesian_layers.sites import Sites
 
 
 @dataclasses.dataclass
@@ -48,44 +49,42 @@ class Unconstrained:
     def __init__(self, program: BoundProgram):
         self._program = program
         self.sites, self._derived = {}, []
+        found = {}
         with role("prior"), seeded(0):
-            self._run(lambda site: None, self._found)
+            drawn = self._run(
+                lambda site: None, lambda site, value: self._found(site, value, found)
+            )
+        self.sites = _open(found, drawn)
         if not self.sites:
             raise ValueError(
                 "The program has no random variables that are not observed: there is "
                 "nothing to draw."
             )
 
-    def _found(self, site, value):
+    def _found(self, site, value, found):
         name, distribution = site["name"], site["distribution"]
         if isinstance(distribution, Deterministic) and site["source"] is None:
             if name is not None:
                 self._derived.append(name)
             return
-        if name is None:
-            raise ValueError(
-                "The program has a random variable without a name, which is not "
-                f"observed: {distribution}. Give each a name: "
-                '`bl.Normal(..., name="w")`.'
-            )
-        if name in self.sites:
+        if name is not None and name in found:
             raise ValueError(
                 f"The name {name!r} is used twice in one program. Give each random "
-                f"variable a name of its own. Names so far: {list(self.sites)}"
+                f"variable a name of its own. Names so far: {list(found)}"
             )
-        shape = tuple(value.shape)
-        free_shape = _map_of(name, distribution).reverse_shape(shape)
-        self.sites[name] = Site(shape, tuple(free_shape), site["source"])
+        found.setdefault(name, []).append((distribution, value, site["source"]))
 
     def _run(self, value_of, see=None):
         """Runs the program with `value_of(site)` for its variables, if not `None`.
 
-        `see(site, value)` is called for each that is not observed, once.
+        `see(site, value)` is called for each that is not observed, once. What is
+        computed from another variable is left as it is. Returns all sites.
         """
-        of_sources = {}
+        of_sources, drawn = {}, Sites()
 
         def handler(site):
-            if is_observed(site):
+            is_known = is_observed(site)
+            if drawn.add(site, is_known=is_known).state != "open":
                 return hand_on(site)
             source = site["source"]
             if source is not None and source in of_sources:
@@ -102,7 +101,8 @@ class Unconstrained:
             return value
 
         with handle(handler, is_part_of_programs):
-            return self._program()
+            self._program()
+        return drawn
 
     def _set(self, positions, log_dets):
         """A function from sites to values, which adds their log-determinants."""
@@ -215,6 +215,26 @@ class Unconstrained:
             name: np.stack([ops.convert_to_numpy(chain[name]) for chain in chains])
             for name in self.sites
         }
+
+
+def _open(found, drawn):
+    """The variables that are left open when a program has ended, by name."""
+    is_open = {id(site.distribution) for site in drawn if site.state == "open"}
+    sites = {}
+    for name, entries in found.items():
+        for distribution, value, source in entries:
+            if id(distribution) not in is_open:
+                continue
+            if name is None:
+                raise ValueError(
+                    "The program has a random variable without a name, which is not "
+                    f"observed: {distribution}. Give each a name: "
+                    '`bl.Normal(..., name="w")`.'
+                )
+            shape = tuple(value.shape)
+            free_shape = _map_of(name, distribution).reverse_shape(shape)
+            sites[name] = Site(shape, tuple(free_shape), source)
+    return sites
 
 
 def _map_of(name, distribution: Distribution):
