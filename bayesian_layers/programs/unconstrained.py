@@ -110,6 +110,7 @@ class Unconstrained:
         def value_of(site):
             name = site["name"]
             if name not in self.sites:
+                site["seed"] = 0  # Any draw will do: nothing depends on it.
                 return None
             to_support = _map_of(name, site["distribution"])
             value, log_det = to_support.forward_and_log_det(positions[name])
