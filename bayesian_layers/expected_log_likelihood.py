@@ -8,6 +8,7 @@ from keras import ops
 from bayesian_layers.distributions import Distribution, Normal, shapes
 from bayesian_layers.distributions.compound import NUM_NODES
 from bayesian_layers.distributions.expectation import average, spread
+from bayesian_layers.distributions.over_nodes import OverNodes
 from bayesian_layers.distributions.types import Seed, Tensor, TensorLike
 from bayesian_layers.random_variable import RandomVariable
 
@@ -28,7 +29,8 @@ def expected_log_likelihood(
 
     Args:
         latent: The distribution of f, or a random variable: a `Normal` where nodes are
-            used, anything that can be sampled where draws are.
+            used, or what `bl.layers.DenseQuadrature` returns, which has nodes of its
+            own; anything that can be sampled where draws are.
         likelihood: A layer such as `bl.layers.BernoulliLikelihood`, or a function from
             values of f, with one axis more at the front, to a distribution of y.
         y: The observations.
@@ -59,6 +61,13 @@ def expected_log_likelihood(
                 f"seed={seed}"
             )
         return likelihood(RandomVariable(latent)).expected_log_prob(y)
+    if isinstance(latent, OverNodes) and num_samples is None:
+        if num_nodes is not None:
+            raise ValueError(
+                "`latent` has nodes of its own. Received: "
+                f"num_nodes={num_nodes}, latent={latent}"
+            )
+        return latent.expect(lambda f: likelihood(f).log_prob(y))
     if num_samples is not None:
         if num_nodes is not None:
             raise ValueError(

@@ -14,13 +14,14 @@ import keras
 import numpy as np
 from keras.src.backend import get_keras_mask
 from keras.src.backend.common import global_state
-from keras.src.backend.common.stateless_scope import (  # noqa: F401
-    in_stateless_scope,
+from keras.src.backend.common.stateless_scope import (
+    get_stateless_scope,
+    in_stateless_scope,  # noqa: F401
 )
 from keras.src.backend.common.symbolic_scope import in_symbolic_scope  # noqa: F401
 from keras.src.backend.common.variables import AutocastScope
 from keras.src.layers.layer import CallContext
-from keras.src.models.functional import Functional
+from keras.src.models.functional import Functional, functional_like_constructor
 from keras.src.trainers.data_adapters import get_data_adapter
 from keras.src.trainers.data_adapters.data_adapter_utils import (
     unpack_x_y_sample_weight,
@@ -41,6 +42,109 @@ def flatten_layers(layer):
 def own_variables(layer):
     """Returns the variables of a layer itself, as Keras orders them to save them."""
     return layer._trainable_variables + layer._non_trainable_variables
+
+
+def own_trainable_variables(layer):
+    """Returns the variables of a layer itself that train unless it is frozen."""
+    return list(layer._trainable_variables)
+
+
+def parts_of(layer):
+    """Returns the layers that a layer itself holds, in the order of their tracking."""
+    return layer._flatten_layers(include_self=False, recursive=False)
+
+
+_KEPT = "_bayesian_layers_"
+
+# What a copy of a layer takes over, of all that `keras.Layer` and `keras.Model` set.
+_COPIED = (
+    "_supports_masking",
+    "_input_spec",
+    "supports_jit",
+    "_convert_input_args",
+    "_allow_non_tensor_positional_args",
+    "activity_regularizer",
+    "autocast",
+    "_build_shapes_dict",
+    "_called",
+    "_path",
+    "_parent_path",
+    "_auto_config",
+    "_call_context_args",
+    "_call_has_context_arg",
+)
+# What `compile`, `fit` and calls add: it belongs to the model that was trained.
+_OF_TRAINING = (
+    "optimizer",
+    "history",
+    "stop_training",
+    "stop_evaluating",
+    "stop_predicting",
+    "_jax_state",
+    "_eval_epoch_iterator",
+    "_compiled_trainable_state",
+    "_compile_config",
+    "_saved_model_inputs_spec",
+    "_saved_model_arg_spec",
+    "_tracked",
+    "_torch_params",
+    # TensorFlow's.
+    "_self_name_based_restores",
+    "_self_saveable_object_factories",
+    "_self_setattr_tracking",
+    "_self_tracked_trackables",
+    "_self_unconditional_checkpoint_dependencies",
+    "_self_unconditional_deferred_dependencies",
+    "_self_unconditional_dependency_names",
+    "_self_update_uid",
+)
+
+
+def blank_copy(layer):
+    """Returns a layer of the same class without its attributes, and these by name.
+
+    The constructor of the class is not run: it may take anything. The layer is as
+    `keras.Layer`, or `keras.Model`, leaves it, and the attributes are all that is to be
+    set on it, with layers and variables still those of the original.
+    """
+    copy = type(layer).__new__(type(layer))
+    base = keras.Model if isinstance(layer, keras.Model) else keras.Layer
+    base.__init__(
+        copy, name=layer.name, dtype=layer.dtype_policy, trainable=layer._trainable
+    )
+    # On torch layers are among the modules.
+    attributes = {**vars(layer), **getattr(layer, "_modules", {})}
+    set_by_keras = {*vars(copy), *_OF_TRAINING}.difference(_COPIED)
+    return copy, {
+        name: value
+        for name, value in attributes.items()
+        if name not in set_by_keras and not name.startswith(_KEPT)
+    }
+
+
+def copied_variable(variable):
+    """Returns a variable like another, with the same value."""
+    copy = keras.Variable(
+        keras.ops.convert_to_numpy(variable.value),
+        dtype=variable.dtype,
+        trainable=variable.trainable,
+        autocast=variable._autocast,
+        aggregation=variable.aggregation,
+        name=variable.name,
+    )
+    copy.regularizer = variable.regularizer
+    copy.constraint = variable.constraint
+    return copy
+
+
+@contextlib.contextmanager
+def building(layer):
+    """Within the block the attributes of a layer are set; at the end it is built."""
+    with layer._open_name_scope():
+        yield
+    layer.built = True
+    layer._post_build()
+    layer._lock_state()
 
 
 def own_losses(layer, cls):
@@ -100,7 +204,7 @@ def kept_with(layer, name, make):
 
     It is neither tracked nor saved: Keras does both for what is set as an attribute.
     """
-    return vars(layer).setdefault(f"_bayesian_layers_{name}", make())
+    return vars(layer).setdefault(f"{_KEPT}{name}", make())
 
 
 def uncast_variables():
@@ -343,6 +447,43 @@ def in_backward_direction():
     )
 
 
+# Scopes that hold the values of variables.
+
+
+class KeptVariables(keras.StatelessScope):
+    """A scope in which variables read as ever, and what is assigned to them is lost.
+
+    Keras, or `bl.predict`, enter a scope for a program that they run many times, with
+    the states of seeds as its arguments; this one is for the side effects of one run.
+
+    Attributes:
+        read: The variables that were read, by their identities.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.read = {}
+
+    def get_current_value(self, variable):
+        """Returns what was assigned to a variable inside, or `None`."""
+        # `Variable.value` asks here first.
+        self.read[id(variable)] = variable
+        return super().get_current_value(variable)
+
+
+def variables_read(function):
+    """Returns the variables that a function without arguments reads, as they were."""
+    with KeptVariables() as scope:
+        function()
+    return list(scope.read.values())
+
+
+def carrying_scope():
+    """Returns the scope in force that carries the states of seeds, or `None`."""
+    scope = get_stateless_scope()
+    return None if isinstance(scope, KeptVariables) else scope
+
+
 # Outputs, losses and metrics.
 
 
@@ -470,6 +611,39 @@ def graph_of(model):
     nodes = [node for depth in depths for node in model._nodes_by_depth[depth]]
     nodes = [node for node in nodes if node.operation and not node.is_input]
     return Graph(model._inputs_struct, model._outputs_struct, nodes)
+
+
+def run_through(model, inputs, operation):
+    """Returns the outputs of the graph of a model, run with other operations.
+
+    Args:
+        model: A Functional model.
+        inputs: Symbolic tensors, in the structure of the model's argument.
+        operation: From an operation of the graph to the one that is called instead.
+    """
+    return model._run_through_graph(inputs, operation_fn=operation)
+
+
+def input_like(tensor):
+    """Returns a symbolic input like another, of the same name."""
+    layer = tensor._keras_history.operation
+    return keras.Input(
+        batch_shape=tensor.shape,
+        dtype=tensor.dtype,
+        sparse=tensor.sparse,
+        name=layer.name,
+        optional=layer.optional,
+    )
+
+
+def is_functional(model):
+    """Whether a model is a graph of calls, by whatever class."""
+    return isinstance(model, Functional)
+
+
+def takes_graph(cls):
+    """Whether the constructor of a class of models takes inputs and outputs."""
+    return functional_like_constructor(cls)
 
 
 def has_mask(tensor):

@@ -10,7 +10,7 @@ from bayesian_layers import backend
 from bayesian_layers.distributions import shapes
 from bayesian_layers.distributions.distribution import Distribution
 from bayesian_layers.keras_contact import in_stateless_scope
-from bayesian_layers.trace import draw, is_lazy, is_tracing
+from bayesian_layers.trace import draw, is_lazy, is_tracing, is_wanted
 
 
 class RandomVariable(keras.Variable):
@@ -39,6 +39,10 @@ class RandomVariable(keras.Variable):
         sample_shape: Integer or tuple: how many independent draws it holds.
         name: The name by which handlers know it.
         seed: `None`, an integer or a `keras.random.SeedGenerator`.
+        observed: Whether a given value is data, which it is by default: a variable
+            whose value only stands for it, as its mean does, is latent to handlers.
+        base: The random variable that the value is computed from, by a reversible
+            layer.
 
     Example:
     >>> w = bl.RandomVariable(bl.distributions.Normal(0.0, 1.0), sample_shape=3, seed=1)
@@ -52,7 +56,15 @@ class RandomVariable(keras.Variable):
     __hash__ = object.__hash__
 
     def __init__(
-        self, distribution, *, value=None, sample_shape=(), name=None, seed=None
+        self,
+        distribution,
+        *,
+        value=None,
+        sample_shape=(),
+        name=None,
+        seed=None,
+        observed=None,
+        base=None,
     ):
         scoped = in_stateless_scope()
         if scoped:
@@ -64,18 +76,21 @@ class RandomVariable(keras.Variable):
         scoped = scoped and isinstance(seed, keras.random.SeedGenerator)
         known = value is not None and not callable(value)
         self._compute = value if callable(value) else None
+        self._base = base
         if known or ((scoped or is_tracing()) and not is_lazy()):
-            self._drawn = self._draw(value if known else None)
+            self._drawn = self._draw(value if known else None, observed)
 
-    def _draw(self, value=None):
+    def _draw(self, value=None, observed=None):
         if value is None and self._compute is not None:
-            value = self._compute()
+            value, observed = self._compute(), False
         value = draw(
             self._distribution,
             name=self._name,
             seed=self._seed,
             sample_shape=self._sample_shape,
             value=value,
+            observed=observed,
+            base=self._base,
         )
         return self._distribution.as_sample(value, self._sample_shape)
 
@@ -135,6 +150,13 @@ class RandomVariable(keras.Variable):
         """Whether there is a value already."""
         # JAX rebuilds pytrees with anything for a value, `None` too.
         return "_drawn" in vars(self)
+
+    def is_wanted(self):
+        """Whether a handler in force looks at the value by its name, or sets it.
+
+        Who could integrate the variable out takes its value instead.
+        """
+        return is_tracing() and is_wanted(self._name, None)
 
     @property
     def shape(self):

@@ -86,6 +86,21 @@ class Replay(keras.random.SeedGenerator):
         return self._state + ops.convert_to_tensor(step, dtype=self._state.dtype)
 
 
+class Keyed(Replay):
+    """The seed of one draw, chosen from outside by a key: no handler changes it.
+
+    Args:
+        state: The state of a seed generator, two integers.
+        position: Integer: which draw.
+    """
+
+    def __init__(self, state, position):
+        # One draw hashes it: torch adds the two numbers of a seed, and neighbouring
+        # keys would share their noise.
+        hashed = key_data(Replay(state, position + 1))
+        super().__init__(ops.cast(hashed, state.dtype))
+
+
 class SequenceSeed(keras.random.SeedGenerator):
     """A seed that stays until it is renewed: every `replay` of it gives equal draws.
 

@@ -140,6 +140,8 @@ def draw(
     sample_shape: int | tuple[int, ...] = (),
     value: Any = None,
     source: Any = None,
+    observed: bool | None = None,
+    base: Any = None,
 ) -> Any:
     """Returns a random value: the only way that one comes to be.
 
@@ -152,6 +154,10 @@ def draw(
             have to be those of a draw.
         source: The object whose value it is, if that has one value within a block of
             handlers however often it is asked for: a `RandomWeight`.
+        observed: Whether the value is data, for who asks what is latent. Defaults to
+            whether there is a value.
+        base: The random variable that the value was computed from, if a reversible
+            layer did that: see `sites.py`.
 
     Returns:
         A tensor of shape `sample_shape + batch_shape + event_shape`.
@@ -159,3 +165,18 @@ def draw(
     if value is None:
         return distribution.sample(sample_shape, seed=seed)
     return distribution.as_sample(value, sample_shape)
+
+
+@traceable
+def role_of(source: Any) -> str:
+    """Returns the role of a random weight, or of a layer's output: see `bl.role`.
+
+    It is asked for before the posterior is computed, which may draw in turn.
+    """
+    return "posterior"
+
+
+def distribution_of(source: Any) -> Any:
+    """Returns what a value of `source` is drawn from, by its role."""
+    is_model = is_tracing() and role_of(source) == "prior"
+    return source.proper_prior() if is_model else source.posterior

@@ -94,10 +94,12 @@ def bits_per_dimension(model, images, levels, seed=0):
     return (loss / math.prod(images.shape[1:]) + math.log(levels)) / math.log(2.0)
 
 
-def draw(samples, path, columns=10):
-    """A grid of samples."""
+def draw(samples, path, columns=10, zoom=6):
+    """A grid of samples, with large pixels and grey lines between them."""
     import matplotlib.pyplot as plt
 
+    samples = samples.repeat(zoom, axis=1).repeat(zoom, axis=2)
+    samples = np.pad(samples, ((0, 0), (2, 2), (2, 2)), constant_values=0.5)
     rows = [np.concatenate(row, axis=1) for row in np.split(samples, columns)]
     plt.imsave(path, np.concatenate(rows), cmap="gray", vmin=0.0, vmax=1.0)
     print(f"Picture: {pathlib.Path(path).resolve()}")

@@ -14,6 +14,8 @@ SMALL = {
     "deep_gp": {"splits": 1, "steps": 2, "num_inducing": 5, "num_samples": 2},
     "density_2d": {"epochs": 1, "count": 64, "num_layers": 1, "units": 4},
     "real_nvp": {"epochs": 1, "hidden_dims": (8,), "batch_size": 500},
+    "cox_process": {"splits": 1, "steps": 2, "num_samples": 2},
+    "one_problem_four_ways": {"steps": 20, "num_draws": 3},
     "sngp": {"epochs": 1, "units": 4, "num_blocks": 1, "num_features": 8},
     "bayesian_rnn": {
         "epochs": 1,
@@ -33,6 +35,7 @@ def test_every_example_is_here():
 BRANCHES = [
     ("vae", {**SMALL["vae"], "network": "dense"}),
     ("vae", {**SMALL["vae"], "images": "photos"}),
+    ("cox_process", {**SMALL["cox_process"], "splits": 0, "data": "redwood"}),
 ]
 
 

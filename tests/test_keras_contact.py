@@ -609,3 +609,137 @@ def test_losses_of_a_call_are_forgotten():
         scope.losses.append(loss)
         message = "`Layer._clear_losses` leaves losses of a scope with a layer."
         assert layer.losses == [], message
+
+
+def test_a_built_layer_gets_and_forgets_weights_in_a_block():
+    layer = keras.layers.Dense(2)
+    layer.build((None, 3))
+    with keras_contact.unlocked(layer):
+        added = layer.add_weight((2,), name="added")
+    assert any(v is added for v in layer.trainable_variables)
+    with pytest.raises(ValueError, match="cannot add new elements of state"):
+        layer.add_weight((2,), name="other")
+    keras_contact.untrack(layer, added)
+    assert not any(v is added for v in layer.variables)
+
+
+def test_a_model_tells_the_number_of_batches_of_its_last_fit():
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+    assert keras_contact.steps_of_epoch(model) == 0
+    model.compile("sgd", "mse")
+    model.fit(X, X[:, :1], batch_size=3, verbose=0)
+    assert keras_contact.steps_of_epoch(model) == 2
+
+
+class Holder(keras.Layer):
+    def __init__(self):
+        super().__init__()
+        self.supports_masking = True
+        self.parts = [keras.layers.Dense(2)]
+        self.number = 3
+
+    def build(self, shape):
+        self.factor = self.add_weight(shape[-1:], name="factor")
+        self.parts[0].build(shape)
+
+    def call(self, x):
+        return self.parts[0](x) * self.number * self.factor
+
+
+def test_a_blank_copy_has_all_attributes_but_those_that_keras_sets_itself():
+    model = keras.Sequential([keras.Input((2,)), Holder()])
+    model.compile("adam", "mse")
+    x = np.ones((4, 2), dtype="float32")
+    model.fit(x, x, verbose=0)
+    model.predict(x, verbose=0)
+    copy, attributes = keras_contact.blank_copy(model.layers[0])
+    assert type(copy) is Holder
+    assert not copy.weights
+    named = {name for name in attributes if not name.startswith("_")}
+    assert named <= {
+        *("number", "parts", "factor"),
+        *("supports_jit", "activity_regularizer", "autocast"),
+    }
+    assert {"number", "parts", "factor"} <= named
+    assert {name for name in attributes if name.startswith("_")} <= set(
+        keras_contact._COPIED
+    ), "Keras keeps something new with a layer that was trained: copy it, or not?"
+    with keras_contact.building(copy):
+        for name, value in attributes.items():
+            if name == "factor":
+                value = keras_contact.copied_variable(value)
+            setattr(copy, name, value)
+    assert copy.built and copy.supports_masking
+    assert len(copy.weights) == 3
+    np.testing.assert_array_equal(copy.get_weights()[0], model.get_weights()[0])
+
+
+class Subclass(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.part = keras.layers.Dense(2)
+
+    def call(self, x):
+        return self.part(x)
+
+
+def test_a_blank_copy_of_a_trained_model_is_not_compiled():
+    model = Subclass()
+    model.compile("adam", "mse", metrics=["mae"])
+    x = np.ones((4, 2), dtype="float32")
+    model.fit(x, x, verbose=0)
+    model.evaluate(x, x, verbose=0)
+    model.predict(x, verbose=0)
+    copy, attributes = keras_contact.blank_copy(model)
+    assert not copy.compiled
+    assert {name for name in attributes if name not in keras_contact._COPIED} == {
+        "part"
+    }, "`compile`, `fit` or `predict` keeps something new with the model."
+
+
+def test_a_graph_runs_through_other_operations():
+    inputs = keras.Input((2,))
+    dense = keras.layers.Dense(2)
+    model = keras.Model(inputs, dense(dense(inputs)))
+    other = keras.layers.Dense(2)
+    again = keras_contact.input_like(model.inputs[0])
+    assert again.shape == inputs.shape
+    asked = []
+
+    def operation(layer):
+        asked.append(layer)
+        return other
+
+    outputs = keras_contact.run_through(model, again, operation)
+    assert asked == [dense, dense]
+    copy = keras.Model(again, outputs)
+    assert copy.layers[-1] is other
+    assert copy.layers[0].name == model.layers[0].name
+    assert keras_contact.is_functional(copy)
+    assert not keras_contact.is_functional(Subclass())
+    assert keras_contact.takes_graph(keras.Model)
+    assert not keras_contact.takes_graph(Subclass)
+
+
+def test_a_layer_tells_of_its_parts_and_its_own_variables():
+    layer = Holder()
+    layer.build((None, 2))
+    assert keras_contact.parts_of(layer) == layer.parts
+    layer.trainable = False
+    assert keras_contact.own_trainable_variables(layer) == [layer.factor]
+
+
+def test_a_variable_asks_the_stateless_scope_in_force_for_its_value():
+    """Else `bl.VariationalInference` finds nothing to train."""
+    first, second = keras.Variable(1.0, name="first"), keras.Variable(2.0)
+
+    def function():
+        first.assign(ops.convert_to_tensor(first) + 1.0)
+        assert keras_contact.carrying_scope() is None
+        return ops.convert_to_tensor(first)
+
+    assert keras_contact.variables_read(function) == [first]
+    assert float(ops.convert_to_numpy(first)) == 1.0
+    with keras.StatelessScope(state_mapping=[(second, ops.zeros(()))]) as scope:
+        assert keras_contact.carrying_scope() is scope
+    assert keras_contact.carrying_scope() is None

@@ -21,6 +21,9 @@ the same functions; the one that belongs to `keras.backend.backend()` is used:
 - `static_shape(shape)`, `static_dtype(dtype)`: as a `keras.Variable` has to show them;
 - `register_pytree(cls, flatten, unflatten)`: makes a class part of the structures that
   the following take and return; `flatten(tree)`, `unflatten(structure, leaves)`;
+- `seed_state(key)`: a key, traced or not, as the state of a seed generator;
+- `map_draws(function, keys)`: the results, scalars, of a function that draws by a key;
+- `vectorize(function)`: from a structure to a tensor, over one more leading axis;
 - `compiles_gamma_noise`: whether the samplers above can be compiled by XLA;
 - `compile_inference(function)`, and `scan(function, carry, xs)` to use in it;
 - `output_spec(function, *arguments)`: shapes and dtypes of what a function returns.
@@ -55,6 +58,7 @@ is_concrete = _implementation.is_concrete
 is_differentiated = _implementation.is_differentiated
 lgamma = _implementation.lgamma
 log_ndtr = _implementation.log_ndtr
+map_draws = _implementation.map_draws
 ndtri = _implementation.ndtri
 output_spec = _implementation.output_spec
 pullback = _implementation.pullback
@@ -62,10 +66,12 @@ random_gamma = _implementation.random_gamma
 random_poisson = _implementation.random_poisson
 register_pytree = _implementation.register_pytree
 scan = _implementation.scan
+seed_state = _implementation.seed_state
 static_dtype = _implementation.static_dtype
 static_shape = _implementation.static_shape
 trace_state = _implementation.trace_state
 undifferentiable = _implementation.undifferentiable
 unflatten = _implementation.unflatten
+vectorize = _implementation.vectorize
 with_backward_pass = _implementation.with_backward_pass
 with_derivative = _implementation.with_derivative

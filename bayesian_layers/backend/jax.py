@@ -182,6 +182,24 @@ def scan(function, carry, xs):
     return jax.lax.scan(function, carry, xs)
 
 
+def seed_state(key):
+    """Returns two integers from a scalar, two integers, or a key of JAX."""
+    if jnp.issubdtype(jnp.asarray(key).dtype, jax.dtypes.prng_key):
+        key = jax.random.key_data(key)
+    key = jnp.asarray(key, "uint32")
+    return key if key.ndim else jnp.stack([key, jnp.zeros_like(key)])
+
+
+def vectorize(function):
+    """Maps a function of structures of arrays over their first axis."""
+    return jax.vmap(function)
+
+
+def map_draws(function, keys):
+    """Runs a function that draws by a key, to a tuple of scalars, for each key."""
+    return jax.vmap(function)(keys)
+
+
 def is_differentiated(x):
     """Whether a gradient with respect to a tensor is being computed."""
     return type(x).__name__ in ("JVPTracer", "LinearizeTracer")

@@ -308,6 +308,23 @@ def _trace(function, *arguments):
     return graph, structure
 
 
+def seed_state(key):
+    """Returns two integers from a scalar, or from two integers."""
+    key = tf.cast(key, "int64")
+    return key if key.shape.rank else tf.stack([key, tf.zeros_like(key)])
+
+
+def vectorize(function):
+    """Maps a function of structures of tensors over their first axis."""
+    return lambda arguments: tf.vectorized_map(function, arguments)
+
+
+def map_draws(function, keys):
+    """Runs a function that draws by a key, to a tuple of scalars, for each key."""
+    results = [function(key) for key in tf.unstack(keys)]
+    return tuple(map(tf.stack, zip(*results, strict=True)))
+
+
 def is_differentiated(x):
     """Not known here: whoever computes gradients calls the model in training mode."""
     return False

@@ -295,6 +295,31 @@ def scan(function, carry, xs):
     return carry, unflatten(structure, [torch.stack(column) for column in columns])
 
 
+def seed_state(key):
+    """Returns two integers from a scalar, or from two integers."""
+    key = keras.ops.convert_to_tensor(key).to(torch.int32)
+    return key if key.ndim else torch.stack([key, torch.zeros_like(key)])
+
+
+def vectorize(function):
+    """Maps a function of structures of tensors over their first axis."""
+
+    # One by one: `torch.vmap` has no rule for attention, nor for seeded noise.
+    def mapped(arguments):
+        count = len(keras.tree.flatten(arguments)[0])
+        return torch.stack([function(row(arguments, i)) for i in range(count)])
+
+    def row(arguments, i):
+        return keras.tree.map_structure(lambda x: x[i], arguments)
+
+    return mapped
+
+
+def map_draws(function, keys):
+    """Runs a function that draws by a key, to a tuple of scalars, for each key."""
+    return tuple(map(torch.stack, zip(*map(function, keys), strict=True)))
+
+
 def is_differentiated(x):
     """Not known here: whoever computes gradients calls the model in training mode."""
     return False

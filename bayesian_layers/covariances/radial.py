@@ -57,15 +57,15 @@ class Radial(Amplitude):
         """Returns random scales of frequencies, `[*batch_shape, num_features]`."""
         raise NotImplementedError
 
-    def _scaled(self, x, lengthscale):
-        """The inputs in units of the lengthscale."""
+    def scaled(self, x: Any, lengthscale: Any) -> Any:
+        """Returns inputs `[..., n, D]` in units of the lengthscale."""
         return x / self.over_rows("lengthscale", lengthscale)
 
     def matrix(self, x, z, *, amplitude, lengthscale, **shape):
         """Returns amplitude**2 g(r**2)."""
         x, z = centred(x, z)
-        x = self._scaled(x, lengthscale)
-        z = None if z is None else self._scaled(z, lengthscale)
+        x = self.scaled(x, lengthscale)
+        z = None if z is None else self.scaled(z, lengthscale)
         squares = squared_distances(x, z, self.smallest)
         variance = ops.square(self.over_rows("amplitude", amplitude))
         return variance * self.profile(squares, **shape)
@@ -99,7 +99,7 @@ class Radial(Amplitude):
         scales = self.scales(num_features, scale_seed, **shape)
         waves = random_waves(scales, self.num_dims, self.precision, wave_seed)
         amplitude = self.over_rows("amplitude", amplitude)
-        return lambda x: amplitude * waves(self._scaled(x, lengthscale))
+        return lambda x: amplitude * waves(self.scaled(x, lengthscale))
 
     def get_config(self):
         """Returns the constructor's arguments."""

@@ -30,6 +30,9 @@ from bayesian_layers.distributions.multivariate_normal import (
     MultivariateNormalLowRank,
     MultivariateNormalTriL,
 )
+from bayesian_layers.distributions.multivariate_normal_covariance import (
+    MultivariateNormalFullCovariance,
+)
 from bayesian_layers.distributions.negative_binomial import NegativeBinomial
 from bayesian_layers.distributions.normal import Normal
 from bayesian_layers.distributions.one_hot_categorical import OneHotCategorical
@@ -67,6 +70,7 @@ __all__ = [
     "MixtureSameFamily",
     "Multinomial",
     "MultivariateNormalDiag",
+    "MultivariateNormalFullCovariance",
     "MultivariateNormalLowRank",
     "MultivariateNormalTriL",
     "NegativeBinomial",

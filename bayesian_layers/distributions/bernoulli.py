@@ -44,6 +44,10 @@ class Bernoulli(BinaryLogitsOrProbs):
         return ops.cast(u < self.probs, self.dtype)
 
     def _log_prob(self, value):
+        logits = self._parameter("logits")
+        if logits is not None:
+            # Only one of both logarithms is computed, which is most of the cost.
+            return -ops.softplus(ops.where(value > 0.5, -logits, logits))
         log_failure, log_success = self._log_probs()
         return ops.where(value > 0.5, log_success, log_failure)
 

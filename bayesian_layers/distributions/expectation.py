@@ -26,6 +26,28 @@ def gauss_hermite(count):
     return nodes[told], np.log(weights[told]) - HALF_LOG_2_PI
 
 
+def tensor_grid(count, dimension):
+    """The grid of `count` Gauss-Hermite nodes along each of several normal variables.
+
+    Returns:
+        Nodes `[n, dimension]`, and the logarithms of their weights.
+    """
+    nodes, log_weights = gauss_hermite(count)
+    points = np.stack(np.meshgrid(*[nodes] * dimension, indexing="ij"), axis=-1)
+    logs = np.stack(np.meshgrid(*[log_weights] * dimension, indexing="ij"), axis=-1)
+    return points.reshape(-1, dimension), logs.sum(axis=-1).reshape(-1)
+
+
+def unscented(dimension):
+    """Two nodes on each axis of standard normal variables, with equal weights.
+
+    Exact for polynomials of degree three. Returns as `tensor_grid`.
+    """
+    axes = np.sqrt(dimension) * np.eye(dimension)
+    count = 2 * dimension
+    return np.concatenate([axes, -axes]), np.full(count, -math.log(count))
+
+
 def spread(normal, num_nodes, rank=None):
     """Values of each normal variable on a new first axis.
 

@@ -1,5 +1,6 @@
 """A distribution pushed through an invertible map."""
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -90,6 +91,8 @@ class Transformed(Wrapper):
 
     def log_prob(self, value):
         """Log of the density; -inf outside of the image of the base's support."""
+        if isinstance(value, keras.Variable):
+            value = value.value  # TensorFlow takes a variable for a tensor as it is.
         value = self._standardize_value(value)
         known = self.transform.recall(value)
         if known is not None:

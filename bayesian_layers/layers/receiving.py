@@ -22,8 +22,8 @@ class ReceivesRandomVariables(keras.Layer):
     3.0
     """
 
-    def __init__(self, **kwargs):
-        super().__init__(**kwargs)
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
         leave_inputs_alone(self)
 
     def __call__(self, *args, **kwargs):

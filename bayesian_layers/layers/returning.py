@@ -65,6 +65,7 @@ class ReturnsRandomVariables(keras.Layer):
             value=value,
             name=called_path(self),
             seed=self.seed_generator,
+            observed=None if value is None else False,
         )
 
     def compute_output_spec(self, *args, **kwargs):

@@ -19,24 +19,34 @@ RANDOM_LAYERS = (
 )
 
 
-def draw_weights(model, seeds, dtype):
+def draw_weights(model, seeds, dtype, known=()):
     """Draws the random weights of a model.
 
     Args:
         model: A built model.
         seeds: Integers, a tensor `[weights]`: one for each weight, by its position in
-            the model.
+            the model; for the member of an ensemble its number.
         dtype: The dtype of the states of seed generators.
+        known: Weights that need not be drawn.
 
     Returns:
         A dictionary from weights to values.
     """
 
     def change(site, position):
+        if hasattr(site["source"], "of_index"):
+            return {"value": site["source"].of_index(seeds[position])}
         return {"seed": Replay(seed_state(seeds[position], dtype))}
 
     with hold(model, change):
-        return {weight: weight.draw() for weight in random_weights(model)}
+        weights = random_weights(model)
+        return {weight: weight.draw() for weight in weights if weight not in known}
+
+
+def numbered(model):
+    """Returns the positions of the weights that have a number instead of a seed."""
+    weights = enumerate(random_weights(model))
+    return [i for i, weight in weights if hasattr(weight, "of_index")]
 
 
 def seed_state(seed, dtype):

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 
 from bayesian_layers import seeds
+from bayesian_layers.draws import Draws
 from bayesian_layers.prediction.batches import Batches
 from bayesian_layers.prediction.collected import Collected
 from bayesian_layers.prediction.moments import CLASSIFIERS
@@ -25,9 +26,10 @@ CHUNK = 16
 def predict(
     model: keras.Model,
     x: Any,
-    num_samples: int = 100,
+    num_samples: int | None = None,
     batch_size: int | None = 32,
     *,
+    draws: Draws | None = None,
     seed: int | None = None,
     store_samples: bool = True,
     from_logits: bool | None = None,
@@ -39,7 +41,9 @@ def predict(
     `model.predict` returns the outputs for one draw. This returns what they amount to:
     a `Prediction`, with mean, standard deviation, what of it comes from the weights
     and what from the data, quantiles, class probabilities and log-likelihoods. Each
-    draw is one function: the same for all examples and batches, by every estimator. If
+    draw is one function: the same for all examples and batches, by every estimator; of
+    an ensemble such as `bl.layers.DenseBatchEnsemble` draw i is member i, modulo the
+    number of members. If
     the model ends with a stochastic output layer, its distribution is used, not a draw
     from it.
 
@@ -51,10 +55,14 @@ def predict(
         model: A model, built or called before.
         x: What `model.predict` takes: arrays, tensors, a `tf.data.Dataset`, a
             PyTorch `DataLoader`, a generator of batches, ...
-        num_samples: The number of draws of the weights.
+        num_samples: The number of draws of the weights. Defaults to 100, or to the
+            number of the given `draws`; fewer than these are taken evenly from them.
         batch_size: The number of examples that are run at once, for arrays. Besides
             the results, memory is that of one draw for one batch, and a few small ones
             more.
+        draws: Draws of the weights to predict by, from `bl.mcmc(model, ...)` or
+            `bl.callbacks.CollectDraws`. Random weights that are not among them are
+            drawn from their distributions. Defaults to draws of all random weights.
         seed: Integer: which draws. Models of equal weights and structure have equal
             draws. Defaults to a random one, which `keras.utils.set_random_seed` sets.
         store_samples: If `False`, only moments are kept, and memory does not grow with
@@ -82,6 +90,8 @@ def predict(
     True
     """
     stochastic = (stochastic,) if isinstance(stochastic, type) else tuple(stochastic)
+    if num_samples is None:
+        num_samples = 100 if draws is None else draws.num_chains * draws.num_draws
     _check(model, num_samples, batch_size, from_logits, stochastic)
     if seed is None:
         seed = int(np.random.randint(2**31))  # What `set_random_seed` seeds.
@@ -90,7 +100,8 @@ def predict(
     if not model.built:
         model(keras.tree.map_structure(lambda a: a[:1], batches.first), training=False)
     settings = Settings(stochastic, from_logits, bool(store_samples))
-    program = program_of(model, settings)
+    targets, given = _given(model, draws, num_samples)
+    program = program_of(model, settings, targets)
     outputs = program.spec(batches.first).outputs
     collected = [Collected(type(d)) for d in keras.tree.flatten(outputs)]
     bar = keras.utils.Progbar(
@@ -98,6 +109,8 @@ def predict(
     )
     # By the position of a weight in the model: names change when it is made anew.
     weight_seeds = seeds.table([seed, 0], num_samples, program.num_weights)
+    # Draw i is member i of an ensemble, in all layers.
+    weight_seeds[:, program.numbered_weights] = np.arange(num_samples)[:, None]
     chunk, done = _chunk(num_samples), 0
     for group, sizes in batches.groups(functools.partial(_bytes, program, chunk)):
         count = len(keras.tree.flatten(group)[0])
@@ -111,7 +124,12 @@ def predict(
         while drawn < num_samples:
             part = slice(drawn, drawn + chunk)
             drawn, totals, stored = program(
-                features, weight_seeds[part], other_seeds[part], totals, drawn
+                features,
+                weight_seeds[part],
+                other_seeds[part],
+                [values[part] for values in given],
+                totals,
+                drawn,
             )
             for output, distribution in zip(collected, stored, strict=False):
                 output.add_draws(distribution, sizes)
@@ -127,6 +145,21 @@ def predict(
         for output in collected
     ]
     return keras.tree.pack_sequence_as(outputs, predictions)
+
+
+def _given(model, draws, num_samples):
+    """The weights that are given, and so many draws of each, evenly from all."""
+    if draws is None:
+        return [], []
+    count = draws.num_chains * draws.num_draws
+    if num_samples > count:
+        raise ValueError(
+            f"There are {count} draws to predict by. Received: "
+            f"num_samples={num_samples}"
+        )
+    chosen = np.arange(num_samples) * count // num_samples
+    targets, values = zip(*draws.of_model(model), strict=True)
+    return targets, [array[chosen] for array in values]
 
 
 def _bytes(program, chunk, batch):

@@ -10,12 +10,13 @@ from keras import ops
 
 from bayesian_layers import backend, keras_contact
 from bayesian_layers.distributions import Bernoulli, Categorical, Deterministic
-from bayesian_layers.prediction.held import draw_weights, seed_state
+from bayesian_layers.prediction.held import draw_weights, numbered, seed_state
 from bayesian_layers.prediction.moments import add_draw, moments_of, no_totals
 from bayesian_layers.prediction.trunk import split
 from bayesian_layers.random_variable import RandomVariable
 from bayesian_layers.random_weights.held import hold_at
 from bayesian_layers.random_weights.kl import random_weights
+from bayesian_layers.random_weights.random_weight import RandomWeight
 from bayesian_layers.trace import drawn_when_read, is_tracing
 
 
@@ -35,17 +36,18 @@ class Settings:
     store_samples: bool = True
 
 
-def program_of(model, settings):
+def program_of(model, settings, given=()):
     """Returns the program of a model: the same one, compiled, for each `predict`."""
     if is_tracing():
         # The handlers in force would stay in what is compiled.
-        return Program(model, settings)
+        return Program(model, settings, given)
     programs = keras_contact.kept_with(model, "programs", dict)
-    key = (settings, tuple(id(variable) for variable in model.variables))
+    variables = tuple(id(variable) for variable in model.variables)
+    key = (settings, variables, tuple(map(id, given)))
     if key not in programs:
         for old in [old for old in programs if old[1] != key[1]]:
             del programs[old]
-        programs[key] = Program(model, settings)
+        programs[key] = Program(model, settings, given)
     return programs[key]
 
 
@@ -75,12 +77,19 @@ class Program:
     Args:
         model: A built model.
         settings: The `Settings`.
+        given: The random weights, and Keras variables, whose values are given for each
+            draw.
     """
 
-    def __init__(self, model, settings):
+    def __init__(self, model, settings, given=()):
         self._model = model
         self.settings = settings
-        self._trunk, self._rest = split(model, settings.stochastic)
+        self._given = list(given)
+        if any(isinstance(target, keras.Variable) for target in given):
+            # Other variables are another trunk.
+            self._trunk, self._rest = None, model
+        else:
+            self._trunk, self._rest = split(model, settings.stochastic)
         self._seed_states = [
             v for v in model.variables if keras_contact.is_seed_state(v)
         ]
@@ -93,6 +102,7 @@ class Program:
         self._run = backend.compile_inference(self._draws)
         self._specs = {}
         self.num_weights = len(random_weights(model))
+        self.numbered_weights = numbered(model)
         self.num_generators = len(self._seed_states)
 
     def spec(self, batch):
@@ -106,7 +116,8 @@ class Program:
     def _look_at(self, batch):
         counts = (self.num_weights, self.num_generators)
         seeds = [np.zeros(count, "int32") for count in counts]
-        arguments = self._tensors((batch, *seeds))
+        given = [np.zeros(_shape(target), "float32") for target in self._given]
+        arguments = self._tensors((batch, *seeds, given))
         try:
             spec = backend.output_spec(self._one, self._values(), *arguments)
         except _RandomTrunkError:
@@ -133,7 +144,7 @@ class Program:
             return batches
         return self._run_trunk(self._values(), batches)
 
-    def __call__(self, features, weight_seeds, other_seeds, totals, done):
+    def __call__(self, features, weight_seeds, other_seeds, given, totals, done):
         """Adds draws.
 
         Args:
@@ -141,6 +152,7 @@ class Program:
             weight_seeds: Integers `[draws, weights]`.
             other_seeds: Integers `[draws, count, generators]`, for all that is drawn
                 apart for each example.
+            given: The values of what is given, a list of arrays `[draws, ...]`.
             totals: What `start` or the last call returned.
             done: The number of draws in them.
 
@@ -150,8 +162,8 @@ class Program:
             `[draws, count, batch, ...]`.
         """
         done = ops.convert_to_tensor(done, "int32")
-        seeds = self._tensors((weight_seeds, other_seeds))
-        done, totals, stored = self._run(self._values(), features, *seeds, totals, done)
+        draws = self._tensors((weight_seeds, other_seeds, given))
+        done, totals, stored = self._run(self._values(), features, draws, totals, done)
         return int(done), totals, stored  # An integer waits for what is computed.
 
     def _values(self):
@@ -162,10 +174,10 @@ class Program:
 
     # What is compiled.
 
-    def _one(self, values, batch, weight_seeds, other_seeds):
+    def _one(self, values, batch, weight_seeds, other_seeds, given):
         """One draw of one batch: features, outputs and moments."""
         features = self._features(values, batch)
-        weights = self._weights(values, weight_seeds)
+        values, weights = self._weights(values, weight_seeds, given)
         outputs = self._outputs(values, weights, features, other_seeds)
         return features, outputs, [moments_of(d) for d in keras.tree.flatten(outputs)]
 
@@ -175,10 +187,11 @@ class Program:
 
         return backend.scan(add, (), batches)[1]
 
-    def _draws(self, values, features, weight_seeds, other_seeds, totals, done):
-        def draw(carry, seeds):
+    def _draws(self, variables, features, draws, totals, done):
+        def draw(carry, one):
             done, totals = carry
-            weights = self._weights(values, seeds[0])
+            weight_seeds, other_seeds, given = one
+            values, weights = self._weights(variables, weight_seeds, given)
 
             def add(_, arguments):
                 features, totals, seeds = arguments
@@ -190,11 +203,10 @@ class Program:
                 ]
                 return (), (totals, outputs if self.settings.store_samples else [])
 
-            _, (totals, stored) = backend.scan(add, (), (features, totals, seeds[1]))
+            _, (totals, stored) = backend.scan(add, (), (features, totals, other_seeds))
             return (done + 1, totals), stored
 
-        seeds = (weight_seeds, other_seeds)
-        (done, totals), stored = backend.scan(draw, (done, totals), seeds)
+        (done, totals), stored = backend.scan(draw, (done, totals), draws)
         return done, totals, stored
 
     def _scope(self, values, states=()):
@@ -214,10 +226,17 @@ class Program:
             raise _RandomTrunkError
         return features
 
-    def _weights(self, values, seeds):
+    def _weights(self, values, seeds, given):
+        """The values of the variables, and of the random weights, in one draw."""
+        known = dict(zip(map(id, self._given), given, strict=True))
+        values = [
+            ops.cast(known.get(id(variable), value), variable.dtype)
+            for variable, value in zip(self._model.variables, values, strict=True)
+        ]
+        weights = {w: known[id(w)] for w in self._given if isinstance(w, RandomWeight)}
         dtype = self._seed_states[0].dtype if self._seed_states else None
         with self._scope(values):
-            return draw_weights(self._model, seeds, dtype)
+            return values, draw_weights(self._model, seeds, dtype, weights) | weights
 
     def _outputs(self, values, weights, features, seeds):
         states = [
@@ -237,6 +256,12 @@ class Program:
             return keras.tree.map_structure(
                 lambda d: d._broadcast_batch(d._dynamic_batch_shape()), distributions
             )
+
+
+def _shape(target):
+    """The shape of a random weight or of a variable."""
+    is_weight = isinstance(target, RandomWeight)
+    return tuple(target.posterior.shape() if is_weight else target.shape)
 
 
 def _distribution_of(output):

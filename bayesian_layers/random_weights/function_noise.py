@@ -33,6 +33,10 @@ class FunctionNoise(RandomWeight):
         """The same distribution: data do not tell of the noise."""
         return self.posterior
 
+    def proper_prior(self):
+        """The same distribution, in every role."""
+        return self.posterior
+
     @property
     def location(self):
         """There is no variable."""

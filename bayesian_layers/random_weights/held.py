@@ -22,6 +22,9 @@ def weights(
     after saving and loading: a draw depends on the seed and on the position of the
     weight in the model.
 
+    An ensemble (`bl.layers.DenseBatchEnsemble`, ...) is held at the member of the
+    number `seed`, modulo the number of members.
+
     It holds weights. Output layers draw as ever, and their distribution is the one of
     the held function. Layers that are random functions without random weights are not
     held.
@@ -56,9 +59,13 @@ def weights(
         )
     if value == "mean":
         return _held(model, lambda site, position: _at_the_mean(site["distribution"]))
-    return _held(
-        model, lambda site, position: {"seed": seeds.at_position(seed, position)}
-    )
+
+    def at_seed(site, position):
+        if hasattr(site["source"], "of_index"):
+            return {"value": site["source"].of_index(seed)}
+        return {"seed": seeds.at_position(seed, position)}
+
+    return _held(model, at_seed)
 
 
 @contextlib.contextmanager

@@ -2,12 +2,22 @@
 
 import functools
 
+import keras
 from keras import ops
 
 from bayesian_layers import keras_contact
+from bayesian_layers.handlers import block
 from bayesian_layers.keras_contact import has_lora
 from bayesian_layers.random_variable import RandomVariable
-from bayesian_layers.trace import draw, drawn_when_read, is_tracing, is_wanted
+from bayesian_layers.regularizers import KLDivergence
+from bayesian_layers.regularizers.kl_divergence import of_shape
+from bayesian_layers.trace import (
+    distribution_of,
+    draw,
+    drawn_when_read,
+    is_tracing,
+    is_wanted,
+)
 
 
 class RandomWeight:
@@ -102,6 +112,33 @@ class RandomWeight:
         with drawn_when_read():
             return self.regularizer.prior_of(RandomVariable(self.posterior))
 
+    def proper_prior(self):
+        """Returns the prior as a distribution of weights of the weight's shape.
+
+        It is what the weight is drawn from in the role of a model, see `bl.role`.
+
+        Raises:
+            ValueError: If there is none.
+        """
+        prior = None
+        if getattr(type(self.regularizer), "prior_of", None) is KLDivergence.prior_of:
+            # It does not depend on the posterior, which may be random itself.
+            prior = self.regularizer.prior
+        elif hasattr(self.regularizer, "prior_of"):
+            with block():
+                prior = self.prior
+        if prior is None:
+            regularizer = self.regularizer
+            given = None if regularizer is None else type(regularizer).__name__
+            raise ValueError(
+                f"The random weight {self.path!r} has no prior that is a distribution, "
+                "so it has no part in a model. Give the layer a regularizer such as "
+                f"`bl.regularizers.NormalKLDivergence()` for {self.name!r}. "
+                f"Received: {given}"
+            )
+        dtype = keras.backend.standardize_dtype(self.location.dtype)
+        return of_shape(prior, self.location.shape, dtype)
+
     def kl(self):
         """Returns KL(posterior || prior), a scalar; 0 without a prior."""
         if self.regularizer is None:
@@ -145,7 +182,8 @@ class RandomWeight:
 
     def draw(self, posterior=None, seed=None):
         """Returns a draw, by way of the handlers in force."""
-        posterior = self.posterior if posterior is None else posterior
+        if posterior is None:
+            posterior = distribution_of(self)
         seed = self.layer.draw_seed_generator if seed is None else seed
         if not is_tracing():
             return draw.__wrapped__(posterior, seed=seed)

@@ -216,7 +216,9 @@ class RandomWeights:
         prior_variables = []
         if hasattr(regularizer, "bind"):
             regularizer = regularizer.bind(
-                functools.partial(self._add_prior_variable, prefix, prior_variables)
+                functools.partial(
+                    self._add_prior_variable, prefix, tuple(shape), prior_variables
+                )
             )
         return RandomWeight(
             self,
@@ -258,10 +260,17 @@ class RandomWeights:
         )
         return nested[key].location
 
-    def _add_prior_variable(self, prefix, variables, name, **kwargs):
+    def _add_prior_variable(
+        self, prefix, weight_shape, variables, name, shape=None, **kwargs
+    ):
+        """Makes a variable of the prior; by default one of the weight's shape."""
         variables.append(
             super().add_weight(
-                name=f"{prefix}_{name}", dtype="float32", autocast=False, **kwargs
+                weight_shape if shape is None else shape,
+                name=f"{prefix}_{name}",
+                dtype="float32",
+                autocast=False,
+                **kwargs,
             )
         )
         return variables[-1]
@@ -378,17 +387,26 @@ class RandomWeights:
                 f"Layer {self.name!r} expected {len(variables)} variables. "
                 f"Received: {len(store.keys())} in the file."
             )
+        assign = self._assign_known if variables is known else _assign
         for index, variable in enumerate(variables):
-            variable.assign(store[str(index)])
+            assign(variable, store[str(index)])
 
     def set_weights(self, weights):
         """Sets the weights; those of the deterministic layer are taken for means."""
         known = self._known_variables()
         if len(weights) == len(known) < len(self.weights):
             for variable, value in zip(known, weights, strict=True):
-                variable.assign(value)
+                self._assign_known(variable, value)
         else:
             super().set_weights(weights)
+
+    def _assign_known(self, variable, value):
+        """Gives a variable what a deterministic layer has for it."""
+        variable.assign(value)
+
+
+def _assign(variable, value):
+    variable.assign(value)
 
 
 def _estimated(call):

@@ -14,6 +14,7 @@ from bayesian_layers.regularizers.families import (
 )
 from bayesian_layers.regularizers.kl_divergence import KLDivergence
 from bayesian_layers.regularizers.normal import (
+    AnchoredNormalKLDivergence,
     NormalEmpiricalBayesKLDivergence,
     NormalKLDivergence,
     NormalKLDivergenceWithTiedMean,
@@ -22,6 +23,7 @@ from bayesian_layers.regularizers.normal import (
 )
 
 __all__ = [
+    "AnchoredNormalKLDivergence",
     "CauchyKLDivergence",
     "HalfCauchyKLDivergence",
     "KLDivergence",

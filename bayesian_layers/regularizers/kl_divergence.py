@@ -124,6 +124,12 @@ def as_dtype(distribution, dtype):
     return distribution._map(lambda parameter: ops.cast(parameter, dtype))
 
 
+def of_shape(prior, shape, dtype):
+    """The prior with its parameters broadcast to values of a shape, in a dtype."""
+    batch = tuple(shape)[: len(shape) - len(prior.event_shape)]
+    return as_dtype(prior, dtype)._broadcast_batch(batch)
+
+
 def _check_shape(weight, prior):
     shape = tuple(weight.shape)
     try:

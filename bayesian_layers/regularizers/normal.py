@@ -122,6 +122,59 @@ class TrainableNormalKLDivergenceStddev(KLDivergence):
 
 
 @register
+class AnchoredNormalKLDivergence(KLDivergence):
+    """KL(q || Normal(anchor, s)), with the anchor an array that the layer keeps.
+
+    The anchor is a weight of the layer, `<weight>_prior_mean`, that does not train. It
+    starts at zero; `bl.to_bayesian(model, prior="moped")` sets it to the weight as it
+    was trained, the posterior of an earlier task may be another. With a
+    `relative_stddev`, s = max(stddev, relative_stddev * |anchor|), element by element.
+
+    By name: `"anchored_normal_kl_divergence"`.
+
+    Args:
+        stddev: The standard deviation of the prior, positive. Defaults to 1.
+        relative_stddev: A number, not negative. Defaults to 0.
+        scale_factor: A number that multiplies the divergence.
+
+    Example:
+    >>> prior = bl.regularizers.AnchoredNormalKLDivergence(stddev=0.1)
+    >>> layer = bl.layers.DenseFlipout(2, kernel_regularizer=prior)
+    >>> layer.build((None, 3))
+    >>> [weight.name for weight in layer.non_trainable_weights]
+    ['kernel_prior_mean']
+    """
+
+    def __init__(self, stddev=1.0, relative_stddev=0.0, scale_factor=1.0):
+        super().__init__(Normal(0.0, stddev), scale_factor)
+        if not relative_stddev >= 0.0:
+            raise ValueError(
+                "`relative_stddev` should not be negative. "
+                f"Received: relative_stddev={relative_stddev}"
+            )
+        self.stddev = stddev
+        self.relative_stddev = relative_stddev
+        self._variable = None
+
+    @property
+    def prior(self):
+        """The prior, around its present anchor."""
+        if self._variable is None:
+            return self._prior
+        anchor = ops.convert_to_tensor(self._variable)
+        scale = ops.maximum(
+            ops.cast(self.stddev, anchor.dtype), self.relative_stddev * ops.abs(anchor)
+        )
+        return Normal.rebuild({"loc": anchor, "scale": scale})
+
+    def bind(self, add_weight):
+        """Returns a copy that reads a variable of the layer."""
+        bound = copy.copy(self)
+        bound._variable = add_weight("prior_mean", initializer="zeros", trainable=False)
+        return bound
+
+
+@register
 class NormalEmpiricalBayesKLDivergence(KLDivergence):
     """KL(q || Normal(mean, s)), with the best s for the posterior as it is.
 

@@ -45,6 +45,18 @@ row(
     scale_tril=lower_triangular(3, 3),
 )
 row(
+    "MultivariateNormalFullCovariance",
+    distributions.MultivariateNormalFullCovariance,
+    lambda loc, covariance_matrix: multivariate_normal(
+        # As both halves are read, a step of one element is half a step of its twin.
+        loc,
+        0.5 * (covariance_matrix + np.swapaxes(covariance_matrix, -1, -2)),
+    ),
+    missing="cdf quantile",
+    loc=real(2, 3),
+    covariance_matrix=covariance(3, 3),
+)
+row(
     "MultivariateNormalLowRank",
     distributions.MultivariateNormalLowRank,
     lambda loc, cov_diag_factor, cov_perturb_factor: multivariate_normal(

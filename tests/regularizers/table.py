@@ -66,6 +66,11 @@ ROWS = {
         (NORMAL, stats.norm(0.3, 1.0).logpdf),
         variables=("kernel_prior_stddev",),
     ),
+    "AnchoredNormalKLDivergence": Row(
+        lambda **kwargs: regularizers.AnchoredNormalKLDivergence(0.8, 0.5, **kwargs),
+        normal,
+        (NORMAL, stats.norm(0.0, 0.8).logpdf),
+    ),
     "NormalMixtureKLDivergence": Row(
         lambda **kwargs: regularizers.NormalMixtureKLDivergence(
             0.3, 1.5, 0.2, **kwargs

@@ -63,11 +63,6 @@ class FourierFeatures(RandomWeights, keras.Layer):
         covariance = self.covariance_fn
         if not covariance.built:
             covariance.build(input_shape)
-        if covariance.num_coordinates != covariance.num_dims:
-            raise ValueError(
-                f"{type(self).__name__} needs a covariance of the distance between the "
-                f"inputs themselves. Received: covariance_fn={covariance}"
-            )
         _, scale_seed, phase_seed, self._projection_seed = seeds.split(self.seed, 4)
         self.frequency_scales = self._add_fixed(
             "frequency_scales",
@@ -92,7 +87,7 @@ class FourierFeatures(RandomWeights, keras.Layer):
 
     @property
     def _projection_shape(self):
-        return (self.covariance_fn.num_coordinates, self.num_features)
+        return (self.covariance_fn.num_dims, self.num_features)
 
     def _standard_normal(self):
         """The initializer of a projection as the covariance has it."""

@@ -65,7 +65,8 @@ class GaussianProcess(Process):
         noise_variance: The variance of the noise. Above 0 it is where a trained weight
             starts; at 0, the default, there is no noise.
         with_noise: Whether the output is that of noisy observations (the default) or of
-            the function. Without noise both are the same.
+            the function. Without noise both are the same. Of either, whatever it is:
+            `layer.distribution(x, with_noise=False)`.
         trainable_noise: Whether the noise is trained.
         trainable_conditional_inputs: Whether X is trained (as pseudo-inputs).
         trainable_conditional_outputs: Whether Y is trained.
@@ -110,7 +111,7 @@ class GaussianProcess(Process):
                 f"Received: noise_variance={noise_variance}"
             )
         self.noise_variance = float(noise_variance)
-        self.with_noise = with_noise
+        self._with_noise = bool(with_noise)
         self.trainable_noise = trainable_noise
         self.trainable_conditional_inputs = trainable_conditional_inputs
         self.trainable_conditional_outputs = trainable_conditional_outputs
@@ -254,7 +255,7 @@ class GaussianProcess(Process):
                 )
         x, y = self._checked_data(x, y)
         self.condition(None, None)
-        with_noise, self.with_noise = self.with_noise, True
+        with_noise, self._with_noise = self._with_noise, True
         try:
             model = keras.Sequential([keras.Input(x.shape[1:]), self])
             optimizer = optimizer or keras.optimizers.Adam(0.05)
@@ -263,7 +264,7 @@ class GaussianProcess(Process):
                 x, y, batch_size=len(x), epochs=epochs, verbose=verbose, **kwargs
             )
         finally:
-            self.with_noise = with_noise
+            self._with_noise = with_noise
         self.condition(x, y)
         return history
 
@@ -274,8 +275,25 @@ class GaussianProcess(Process):
         self._check_training()
         return super().call(inputs)
 
-    def at(self, x):
-        """Returns the distribution at points `[n, D]`."""
+    @property
+    def with_noise(self):
+        """Whether the output is that of noisy observations.
+
+        It cannot be set, as a compiled model would not see it. For the other of the two
+        call `distribution(x, with_noise=...)`.
+        """
+        return self._with_noise
+
+    def at(self, x, with_noise=None):
+        """Returns the distribution at points `[n, D]`.
+
+        Args:
+            x: The points.
+            with_noise: Whether of noisy observations, or of the function. Defaults to
+                that of the layer.
+        """
+        if with_noise is None:
+            with_noise = self._with_noise
         if len(x.shape) != 2:
             raise ValueError(
                 f"Layer {self.name!r} expects inputs [n, D]: its outputs are jointly "
@@ -285,16 +303,16 @@ class GaussianProcess(Process):
         mean = self._mean(x)
         if self.conditional_inputs is None:
             if path is not None:
-                return self._around(mean + ops.transpose(path(x)))
-            return self._joint(x, mean, None)
+                return self._around(mean + ops.transpose(path(x)), with_noise)
+            return self._joint(x, mean, None, with_noise)
         given, tril, deviations = self._conditioned(path)
         # L^-1 k(X, x), of shape [N, n] or [units, N, n].
         whitened = linalg.solve_lower(tril, self.covariance_fn(given, x))
         update = per_unit(linalg.solve_lower_vectors(tril, deviations), whitened)
         if path is not None:
-            return self._around(mean + ops.transpose(path(x) + update))
+            return self._around(mean + ops.transpose(path(x) + update), with_noise)
         explained = ops.swapaxes(whitened, -1, -2) @ whitened
-        return self._joint(x, mean + ops.transpose(update), explained)
+        return self._joint(x, mean + ops.transpose(update), explained, with_noise)
 
     def _conditioned(self, path):
         """Conditioning inputs, the factor of their covariance, and what is to explain.
@@ -312,7 +330,7 @@ class GaussianProcess(Process):
                 "config has their number, the weights have them. Load the weights, or "
                 "call `condition(x, y)`."
             )
-        matrix = self._with_noise(self.covariance_fn(given))
+        matrix = self._noisy(self.covariance_fn(given))
         tril = linalg.cholesky(matrix)
         if not is_traced:
             linalg.check_factor(tril, "covariance_fn(X) + noise")
@@ -330,25 +348,25 @@ class GaussianProcess(Process):
             return 0.0
         return Softplus()(ops.convert_to_tensor(self.untransformed_noise))
 
-    def _with_noise(self, matrix):
+    def _noisy(self, matrix):
         if self.untransformed_noise is None:
             return matrix
         return matrix + self._noise() * ops.eye(matrix.shape[-1], dtype=matrix.dtype)
 
-    def _joint(self, x, loc, explained):
+    def _joint(self, x, loc, explained, with_noise):
         """The distribution at points, with a covariance that data explain a part of."""
         matrix = self.covariance_fn(x)
         if explained is not None:
             matrix = without(matrix, explained)
-        if self.with_noise:
+        if with_noise:
             identity = ops.eye(ops.shape(x)[0], dtype=matrix.dtype)
             matrix = matrix + self._noise() * identity
         zeros = ops.zeros((ops.shape(x)[0], self.units), dtype=matrix.dtype)
         return joint_normal(loc + zeros, matrix)
 
-    def _around(self, function):
+    def _around(self, function, with_noise):
         """The distribution around a held function: itself, or noisy observations."""
-        if self.untransformed_noise is None or not self.with_noise:
+        if self.untransformed_noise is None or not with_noise:
             return Deterministic.rebuild({"loc": function})
         scale = ops.sqrt(self._noise()) * ops.ones_like(function)
         return Normal.rebuild({"loc": function, "scale": scale})

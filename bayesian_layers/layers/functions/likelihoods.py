@@ -9,6 +9,7 @@ from bayesian_layers.distributions import Compound, shapes
 from bayesian_layers.distributions.compound import with_parameter
 from bayesian_layers.distributions.expectation import gauss_hermite
 from bayesian_layers.distributions.noise import normal
+from bayesian_layers.distributions.over_nodes import OverNodes
 from bayesian_layers.distributions.transforms import Softplus
 from bayesian_layers.layers.outputs.output_layer import OutputLayer
 from bayesian_layers.layers.receiving import ReceivesRandomVariables
@@ -30,9 +31,12 @@ class Likelihood(ReceivesRandomVariables, OutputLayer):
       the KL of the function makes the evidence bound; `log_prob` and the metric of that
       name are of the predictive density;
     - one that is jointly normal over the batch: the same, of each value on its own;
+    - one over the nodes of a rule, as `bl.layers.DenseQuadrature` returns: f is
+      uncertain too, and means over f are weighted sums over these nodes;
     - a tensor, or a random variable without uncertainty: p(y | f). Within `bl.weights`
       and in `bl.predict` a Gaussian process is one function, so it is that;
-    - any other random variable: p(y | f) at its draw.
+    - any other random variable, and any whose value a handler looks at or sets
+      (`bl.tape`, `bl.condition`, a log joint): p(y | f) at its draw.
 
     A subclass writes `conditional()`, which returns a distribution of y, the name of
     the parameter of it that is link(f), and the link (`None` for f itself), as in
@@ -75,6 +79,9 @@ class Likelihood(ReceivesRandomVariables, OutputLayer):
     def distribution(self, inputs):
         """Returns the distribution of observations of a function's values."""
         template, parameter, link = self.conditional()
+        over = getattr(inputs, "distribution", None)
+        if isinstance(inputs, RandomVariable) and isinstance(over, OverNodes):
+            return over.observed(template, parameter, link)
         latent = self._uncertain(inputs)
         if latent is not None:
             return Compound(latent, template, parameter, link, **self.rule(latent))
@@ -87,7 +94,7 @@ class Likelihood(ReceivesRandomVariables, OutputLayer):
 
     def _uncertain(self, inputs):
         """The normal distribution of f, or `None` if f is known."""
-        if not isinstance(inputs, RandomVariable):
+        if not isinstance(inputs, RandomVariable) or inputs.is_wanted():
             return None
         distribution = inputs.distribution
         # Of rows that are jointly normal.

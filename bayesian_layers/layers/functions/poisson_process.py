@@ -194,7 +194,10 @@ class PoissonProcess(keras.Layer):
         )
         # Its value is the mean: the same for whoever asks.
         return RandomVariable(
-            distribution, value=distribution.mean(), name=called_path(self)
+            distribution,
+            value=distribution.mean(),
+            name=called_path(self),
+            observed=False,
         )
 
     def _check_inside(self, points):
@@ -222,7 +225,8 @@ class PoissonProcess(keras.Layer):
                 "PoissonProcess expects a function to [n, 1]. Received: a function to "
                 f"{shape} for points of shape {tuple(points.shape)}"
             )
-        distribution = f.distribution if isinstance(f, RandomVariable) else None
+        is_known = not isinstance(f, RandomVariable) or f.is_wanted()
+        distribution = None if is_known else f.distribution
         # Of values that are jointly normal.
         if hasattr(distribution, "marginal"):
             distribution = distribution.marginal()

@@ -79,11 +79,11 @@ class Process(RandomWeights, ReturnsRandomVariables):
         """Returns a random variable of shape `[..., units]`."""
         return self._random_variable(self.distribution(inputs))
 
-    def distribution(self, inputs):
-        """Returns the distribution of the function at points `[..., D]`."""
+    def distribution(self, inputs, **kwargs):
+        """Returns the distribution at points `[..., D]`; see `at`."""
         x = ops.cast(inputs, self._float_dtype())
         with covariances.one_draw(self.covariance_fn):
-            return self.at(x)
+            return self.at(x, **kwargs)
 
     def at(self, x):
         """Returns the distribution at points in the layer's dtype."""

@@ -4,7 +4,10 @@ import keras
 from keras import ops
 
 from bayesian_layers.distributions import Distribution, kl_divergence
+from bayesian_layers.keras_contact import called_path
 from bayesian_layers.layers.returning import ReturnsRandomVariables
+from bayesian_layers.regularizers.kl_divergence import of_shape
+from bayesian_layers.trace import distribution_of
 
 
 class OutputLayer(ReturnsRandomVariables):
@@ -55,7 +58,10 @@ class OutputLayer(ReturnsRandomVariables):
 
     def _random_variable(self, distribution):
         if self.prior is not None:
-            self.add_loss(self.kl_weight * self._mean_kl(distribution))
+            drawn_from = distribution_of(Output(self, distribution))
+            if drawn_from is distribution:
+                self.add_loss(self.kl_weight * self._mean_kl(distribution))
+            distribution = drawn_from
         return super()._random_variable(distribution)
 
     def _mean_kl(self, distribution):
@@ -78,3 +84,26 @@ class OutputLayer(ReturnsRandomVariables):
         """Makes a layer from what `get_config` returned."""
         prior = keras.saving.deserialize_keras_object(config["prior"])
         return super().from_config({**config, "prior": prior}, *args, **kwargs)
+
+
+class Output:
+    """The output of a layer with a prior: drawn by the role that the layer has.
+
+    Args:
+        layer: The layer.
+        posterior: The distribution given the inputs of the layer.
+    """
+
+    def __init__(self, layer, posterior):
+        self.layer = layer
+        self.posterior = posterior
+
+    @property
+    def path(self):
+        """The name that handlers see."""
+        return called_path(self.layer)
+
+    def proper_prior(self):
+        """Returns the prior of the layer, for outputs of the same shape."""
+        shape = self.posterior._sample_shape(())
+        return of_shape(self.layer.prior, shape, self.posterior.parameter_dtype)

@@ -218,6 +218,8 @@ def transform(layers, variable, context, layer):
         value=value if drawn is None else drawn,
         sample_shape=sample_shape,
         name=keras_contact.called_path(_original(layer)),
+        observed=False,
+        base=variable,
     )
 
 

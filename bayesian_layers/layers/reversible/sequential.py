@@ -30,7 +30,7 @@ class Sequential(ReversibleLayer, keras.Sequential):
     >>> flow = bl.Sequential([bl.layers.Scale(2.0), bl.layers.Exp()])
     >>> y = flow(bl.Normal(0.0, 1.0))
     >>> round(float(y.log_prob(2.0)), 4)
-    -2.3654
+    -2.3653
     """
 
     def __init__(self, layers=None, trainable=True, name=None):  # noqa: FBT002

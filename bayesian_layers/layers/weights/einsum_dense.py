@@ -66,6 +66,21 @@ def feature_axes(equation, rank):
     )
 
 
+def check_no_sums(equation):
+    """Raises `ValueError` if one element of the kernel multiplies a sum of inputs."""
+    operands, _, outputs = equation.replace(" ", "").partition("->")
+    inputs, kernel = operands.replace("...", "").split(",")
+    summed = sorted(set(inputs) - set(kernel) - set(outputs))
+    if summed:
+        raise ValueError(
+            "Local reparameterization needs an equation that sums only over axes that "
+            "the kernel has too: otherwise the variance of an output is no product "
+            f"with the squares of inputs. Received: equation={equation!r}, which sums "
+            f"the inputs over {', '.join(summed)}. Use EinsumDenseReparameterization "
+            "or EinsumDenseFlipout instead."
+        )
+
+
 def _labels(subscripts, hidden):
     """The label of each axis; the axes of an ellipsis have labels of their own."""
     before, _, after = subscripts.partition("...")

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from bayesian_layers.distributions import Normal
+from bayesian_layers.layers.weights.einsum_dense import EinsumFans, check_no_sums
 from bayesian_layers.layers.weights.linear_estimator import KernelEstimator
 from bayesian_layers.layers.weights.twins import twin
 
@@ -57,6 +58,30 @@ class DenseLocalReparameterization(LocalReparameterization, keras.layers.Dense):
 
 
 @twin
+class EinsumDenseLocalReparameterization(
+    EinsumFans, LocalReparameterization, keras.layers.EinsumDense
+):
+    """`keras.layers.EinsumDense` whose pre-activations are drawn.
+
+    Exact where the outputs of an example share no element of the kernel; others are
+    drawn independently, an approximation. An axis of the inputs that is summed over has
+    to be one of the kernel: in `"abc,cd->ad"` one element of the kernel multiplies a
+    sum over b, whose square is not the sum of squares.
+
+    Example:
+    >>> layer = bl.layers.EinsumDenseLocalReparameterization("abc,cd->abd", (None, 4))
+    >>> ops.shape(layer(np.ones((8, 5, 3))))
+    (8, 5, 4)
+    """
+
+    @classmethod
+    def _standardize_arguments(cls, arguments):
+        """Returns the arguments; no sum over inputs may share a weight."""
+        check_no_sums(arguments["equation"])
+        return arguments
+
+
+@twin
 class Conv1DLocalReparameterization(LocalReparameterization, keras.layers.Conv1D):
     """`keras.layers.Conv1D` whose pre-activations are drawn.
 
@@ -92,4 +117,79 @@ class Conv3DLocalReparameterization(LocalReparameterization, keras.layers.Conv3D
     >>> layer = bl.layers.Conv3DLocalReparameterization(4, 2)
     >>> ops.shape(layer(np.ones((2, 5, 5, 5, 3))))
     (2, 4, 4, 4, 4)
+    """
+
+
+@twin
+class Conv1DTransposeLocalReparameterization(
+    LocalReparameterization, keras.layers.Conv1DTranspose
+):
+    """`keras.layers.Conv1DTranspose` whose pre-activations are drawn.
+
+    Positions are drawn independently, an approximation.
+
+    Example:
+    >>> layer = bl.layers.Conv1DTransposeLocalReparameterization(4, 2, strides=2)
+    >>> ops.shape(layer(np.ones((2, 5, 3))))
+    (2, 10, 4)
+    """
+
+
+@twin
+class Conv2DTransposeLocalReparameterization(
+    LocalReparameterization, keras.layers.Conv2DTranspose
+):
+    """`keras.layers.Conv2DTranspose` whose pre-activations are drawn.
+
+    Positions are drawn independently, an approximation.
+
+    Example:
+    >>> layer = bl.layers.Conv2DTransposeLocalReparameterization(4, 2, strides=2)
+    >>> ops.shape(layer(np.ones((2, 5, 5, 3))))
+    (2, 10, 10, 4)
+    """
+
+
+@twin
+class Conv3DTransposeLocalReparameterization(
+    LocalReparameterization, keras.layers.Conv3DTranspose
+):
+    """`keras.layers.Conv3DTranspose` whose pre-activations are drawn.
+
+    Positions are drawn independently, an approximation.
+
+    Example:
+    >>> layer = bl.layers.Conv3DTransposeLocalReparameterization(4, 2)
+    >>> ops.shape(layer(np.ones((2, 3, 3, 3, 1))))
+    (2, 4, 4, 4, 4)
+    """
+
+
+@twin
+class DepthwiseConv1DLocalReparameterization(
+    LocalReparameterization, keras.layers.DepthwiseConv1D
+):
+    """`keras.layers.DepthwiseConv1D` whose pre-activations are drawn.
+
+    Positions are drawn independently, an approximation.
+
+    Example:
+    >>> layer = bl.layers.DepthwiseConv1DLocalReparameterization(3, depth_multiplier=2)
+    >>> ops.shape(layer(np.ones((2, 8, 3))))
+    (2, 6, 6)
+    """
+
+
+@twin
+class DepthwiseConv2DLocalReparameterization(
+    LocalReparameterization, keras.layers.DepthwiseConv2D
+):
+    """`keras.layers.DepthwiseConv2D` whose pre-activations are drawn.
+
+    Positions are drawn independently, an approximation.
+
+    Example:
+    >>> layer = bl.layers.DepthwiseConv2DLocalReparameterization(3)
+    >>> ops.shape(layer(np.ones((2, 8, 8, 3))))
+    (2, 6, 6, 3)
     """

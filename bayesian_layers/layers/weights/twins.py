@@ -51,9 +51,10 @@ def twin(cls):
 
     The constructor takes the arguments of the Keras layer, of which every
     `*_initializer` but those of the `known_weights` defaults to `default_initializer`
-    and its `*_regularizer` to `default_regularizer`, and two more by keyword, `seed`
-    and `kl_scale`. The docstring is completed by the arguments. The class is registered
-    for Keras' serialization, and found by `twin_of`.
+    and its `*_regularizer` to `default_regularizer`, and by keyword the
+    `own_arguments` of the estimator, `seed` and `kl_scale`. The docstring is completed
+    by the arguments. The class is registered for Keras' serialization, and found by
+    `twin_of`.
     """
     counterpart = next(b for b in cls.__mro__ if b.__module__.startswith("keras."))
     parameters = inspect.signature(counterpart).parameters
@@ -75,10 +76,15 @@ def twin(cls):
 
 
 class Twin:
-    """What classes under `twin` have."""
+    """What classes under `twin` have.
+
+    An estimator with arguments of its own states `own_arguments`: by name, the default
+    and what the documentation says of it.
+    """
 
     estimator = None
     keras_counterpart = None
+    own_arguments = {}
 
     @classmethod
     def _standardize_arguments(cls, arguments):
@@ -90,7 +96,7 @@ def _is_estimator(base):
     return vars(base).get("is_estimator", False)
 
 
-def _random_argument(cls, name):
+def random_argument(cls, name):
     """What an argument is of a random weight: `"initializer"`, say, or `None`."""
     weight, _, kind = name.rpartition("_")
     if weight in (*cls.known_weights, "activity", ""):
@@ -105,15 +111,16 @@ def _signature(cls, parameters):
     }
     changed = []
     for parameter in parameters.values():
-        kind = _random_argument(cls, parameter.name)
+        kind = random_argument(cls, parameter.name)
         changed.append(
             parameter if kind is None else parameter.replace(default=defaults[kind])
         )
     has_kwargs = changed[-1].kind is inspect.Parameter.VAR_KEYWORD
     position = len(changed) - has_kwargs
+    own = {**cls.own_arguments, **{name: (None, text) for name, text in _OWN.items()}}
     changed[position:position] = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None)
-        for name in _OWN
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
+        for name, (default, _) in own.items()
         if name not in parameters
     ]
     return inspect.Signature(changed)
@@ -135,13 +142,15 @@ def _resolve(cls, bound, parameters):
             "KL is scaled by `bl.scale_kl(model, dataset_size=N)`."
         )
     arguments.update(others)
-    for name, value in arguments.items():
+    # An estimator takes care of its own.
+    of_keras = {n: v for n, v in arguments.items() if n not in cls.own_arguments}
+    for name, value in of_keras.items():
         if name.endswith("_initializer"):
             value = initializers.get(value)
             if isinstance(value, Posterior):
                 value = value.with_default(parameters[name].default)
             arguments[name] = value
-    for name, value in arguments.items():
+    for name, value in of_keras.items():
         weight, _, kind = name.rpartition("_")
         if kind != "regularizer":
             continue
@@ -162,10 +171,12 @@ def _completed(cls, counterpart):
     theirs = _arguments(inspect.cleandoc(counterpart.__doc__ or ""))
     entries = {}
     for name in inspect.signature(cls).parameters:
-        kind = _random_argument(cls, name)
+        kind = random_argument(cls, name)
         undocumented = f"As in `keras.layers.{counterpart.__name__}`."
         entries[name] = theirs.get(name) or _OWN.get(name) or undocumented
-        if kind == "initializer":
+        if name in cls.own_arguments:
+            entries[name] = cls.own_arguments[name][1]
+        elif kind == "initializer":
             entries[name] = (
                 "The distribution over the weight, a `bl.initializers.Posterior` or "
                 f"its name. Defaults to `{cls.default_initializer!r}`, whose mean "

@@ -56,6 +56,19 @@ class DenseVariationalDropout(VariationalDropout, keras.layers.Dense):
 
 
 @twin
+class Conv1DVariationalDropout(VariationalDropout, keras.layers.Conv1D):
+    """`keras.layers.Conv1D` with variational dropout on its kernel.
+
+    Positions are drawn independently, an approximation.
+
+    Example:
+    >>> layer = bl.layers.Conv1DVariationalDropout(4, 3)
+    >>> ops.shape(layer(np.ones((2, 8, 3))))
+    (2, 6, 4)
+    """
+
+
+@twin
 class Conv2DVariationalDropout(VariationalDropout, keras.layers.Conv2D):
     """`keras.layers.Conv2D` with variational dropout on its kernel.
 
@@ -65,4 +78,17 @@ class Conv2DVariationalDropout(VariationalDropout, keras.layers.Conv2D):
     >>> layer = bl.layers.Conv2DVariationalDropout(4, 3)
     >>> ops.shape(layer(np.ones((2, 8, 8, 3))))
     (2, 6, 6, 4)
+    """
+
+
+@twin
+class Conv3DVariationalDropout(VariationalDropout, keras.layers.Conv3D):
+    """`keras.layers.Conv3D` with variational dropout on its kernel.
+
+    Positions are drawn independently, an approximation.
+
+    Example:
+    >>> layer = bl.layers.Conv3DVariationalDropout(4, 2)
+    >>> ops.shape(layer(np.ones((2, 5, 5, 5, 3))))
+    (2, 4, 4, 4, 4)
     """

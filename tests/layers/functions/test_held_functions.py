@@ -11,13 +11,12 @@ COUNT = 400
 
 
 def exact(**kwargs):
-    return bl.layers.GaussianProcess(
-        2, noise_variance=NOISE, with_noise=False, seed=0, **kwargs
-    )
+    kwargs = {"with_noise": False, **kwargs}
+    return bl.layers.GaussianProcess(2, noise_variance=NOISE, seed=0, **kwargs)
 
 
-def conditioned():
-    return exact(conditional_inputs=X, conditional_outputs=Y)
+def conditioned(**kwargs):
+    return exact(conditional_inputs=X, conditional_outputs=Y, **kwargs)
 
 
 def sparse(**kwargs):
@@ -93,8 +92,7 @@ def test_functions_have_the_covariance_of_the_process():
 
 
 def test_observations_of_a_held_function_are_noisy():
-    layer = conditioned()
-    layer.with_noise = True
+    layer = conditioned(with_noise=True)
     with bl.weights(layer, seed=7):
         f = layer(NEW)
         np.testing.assert_allclose(array(f.variance()), NOISE, rtol=1e-5)

@@ -116,11 +116,107 @@ def _split(name):
     return name.removesuffix(estimator), estimator
 
 
+@dataclasses.dataclass(frozen=True)
+class Other:
+    """A layer that is random in a way of its own: `test_other_layers.py` runs it.
+
+    `divergences` counts its losses. Held at the mean it is the Keras layer with the
+    same weights, if `is_keras_at_the_mean`. Calls differ if `draws_anew`, and the
+    examples of a batch if `by_example`.
+    """
+
+    arguments: dict
+    input_shape: tuple
+    divergences: int = 0
+    is_keras_at_the_mean: bool = True
+    by_example: bool = True
+    draws_anew: bool = True
+    is_cell: bool = False
+
+    def model(self, name, /, **kwargs):
+        """A model of the layer, and the layer."""
+        layer = getattr(bl.layers, name)(**{**self.arguments, **kwargs})
+        inputs = keras.Input(self.input_shape)
+        run = (
+            keras.layers.RNN(layer, dtype=layer.dtype_policy) if self.is_cell else layer
+        )
+        return keras.Model(inputs, run(inputs)), layer
+
+    def inputs(self, batch=4, seed=0):
+        rng = np.random.default_rng(seed)
+        return rng.normal(size=(batch, *self.input_shape)).astype("float32")
+
+
+def _families(estimator, names, divergences, **kwargs):
+    """Rows of an estimator for families of the table, with further arguments."""
+    arguments = kwargs.pop("arguments", {})
+    return {
+        f"{name}{estimator}": Other(
+            {**FAMILIES[name].arguments, **arguments},
+            FAMILIES[name].input_shape,
+            divergences * (2 if FAMILIES[name].is_cell else 1),
+            is_cell=FAMILIES[name].is_cell,
+            **kwargs,
+        )
+        for name in names
+    }
+
+
+DROPOUT = {"rate": 0.5}
+RANK_ONE = ["Dense", "Conv1D", "Conv2D", "DepthwiseConv2D", "LSTMCell"]
+OTHERS = {
+    "MonteCarloDropout": Other(DROPOUT, SEQUENCE),
+    "MonteCarloSpatialDropout1D": Other(DROPOUT, (2, 6)),
+    "MonteCarloSpatialDropout2D": Other(DROPOUT, (2, 2, 6)),
+    "MonteCarloSpatialDropout3D": Other(DROPOUT, (2, 2, 2, 6)),
+    "MonteCarloGaussianDropout": Other(DROPOUT, VECTOR),
+    **_families(
+        "ConcreteDropout",
+        ["Dense", "Conv1D", "Conv2D", "Conv3D"],
+        divergences=1,
+        arguments={"initial_rate": 0.4},
+    ),
+    **_families(
+        "BatchEnsemble",
+        RANK_ONE,
+        divergences=0,
+        arguments={"ensemble_size": 2},
+        is_keras_at_the_mean=False,
+        draws_anew=False,
+    ),
+    **_families(
+        "Rank1",
+        RANK_ONE,
+        divergences=2,
+        arguments={"ensemble_size": 2},
+        is_keras_at_the_mean=False,
+    ),
+    **_families(
+        "Hierarchical",
+        ["Dense", "Conv1D", "Conv2D"],
+        divergences=3,
+        is_keras_at_the_mean=False,
+        by_example=False,
+    ),
+}
+
+# What these return is of another kind: files of their own test them.
+ELSEWHERE = (
+    "DenseMomentPropagation",
+    "Conv2DMomentPropagation",
+    "FlattenMomentPropagation",
+    "AveragePooling2DMomentPropagation",
+    "GlobalAveragePooling2DMomentPropagation",
+    "DropoutMomentPropagation",
+    "MomentPropagation",
+    "DenseQuadrature",
+)
 LAYERS = [
     name
     for name in weights.__all__
     if inspect.isclass(getattr(weights, name))
     and issubclass(getattr(weights, name), keras.Layer)
+    and name not in (*OTHERS, *ELSEWHERE)
 ]
 ROWS = {name: FAMILIES[_split(name)[0]] for name in LAYERS}
 LINEAR = [name for name in ROWS if len(ROWS[name].kernels) == 1]

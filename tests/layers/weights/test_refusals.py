@@ -252,3 +252,13 @@ def test_a_known_weight_without_a_prior_is_silent():
     assert layer.losses == []
     assert layer.random_weights == {}
     np.testing.assert_array_equal(array(layer(X)), array(layer(X)))
+
+
+# Equations.
+
+
+def test_local_reparameterization_refuses_one_weight_for_a_sum_of_inputs():
+    cls = bl.layers.EinsumDenseLocalReparameterization
+    with pytest.raises(ValueError, match="sums the inputs over b.*EinsumDenseFlipout"):
+        cls("abc,cd->ad", output_shape=2)
+    assert ops.shape(cls("...c,cd->...d", output_shape=2)(X)) == (4, 2)
