@@ -136,7 +136,16 @@ def with_backward_pass(forward, backward):
             values, kept = forward(*inputs)
 
         def gradient(*gradients):
-            return backward(kept, gradients)
+            # What was kept is not known to depend on the inputs.
+            sources = [x for x in inputs if x.dtype.is_floating]
+            message = (
+                "This gradient cannot be differentiated: its backward pass recomputes "
+                "what it needs, and leaves no record of that."
+            )
+            return [
+                None if g is None else undifferentiable(g, message, *sources)
+                for g in backward(kept, gradients)
+            ]
 
         return list(values), gradient
 

@@ -91,8 +91,8 @@ class ReversibleBlock(_AdditiveLayer):
     have to draw by seed generators of their own, as Keras' layers do. `reverse` undoes
     a call only if they draw nothing: with random weights, within `bl.weights`. Where
     handlers such as `bl.tape` or `bl.weights` are in force the block is differentiated
-    like any other layer, and keeps its activations. On PyTorch the gradients of a block
-    cannot be differentiated in turn; on JAX not in forward mode.
+    like any other layer, and keeps its activations. The gradients of a block can be
+    differentiated in turn on JAX only; there it has no derivatives in forward mode.
 
     Args:
         f: A layer that keeps the shape of its inputs, half of the channels.
