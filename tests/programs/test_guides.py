@@ -83,7 +83,7 @@ def test_a_guide_of_a_probability_is_near_the_conjugate_beta_posterior():
 
     data = {"y": np.repeat([1, 0], [12, 6])}
     guide = bl.FullRankGuide(model, data)
-    trained(guide, model, data)
+    trained(guide, model, data, steps=400, particles=8)
     draws = array(guide.sample(4000, seed=1)["p"])
     posterior = stats.beta(14, 8)
     np.testing.assert_allclose(draws.mean(), posterior.mean(), atol=0.02)
