@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from bayesian_layers import backend, keras_contact
+from bayesian_layers import backend
 from bayesian_layers.conversion.copying import array_of
 from bayesian_layers.distributions import Normal
 from bayesian_layers.random_variable import RandomVariable
@@ -153,12 +153,3 @@ def check_likelihood(likelihood):
         f"`likelihood` should be one of {LIKELIHOODS}, or the noise of real numbers, "
         f"`bl.distributions.Normal(0.0, stddev)`. Received: likelihood={likelihood!r}"
     )
-
-
-def kernels_of(layer, names):
-    """Returns the variables of a layer itself, by name, that are among `names`."""
-    return {
-        variable.name: variable
-        for variable in keras_contact.own_variables(layer)
-        if variable.name in names
-    }

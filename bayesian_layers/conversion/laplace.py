@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 
+from bayesian_layers import keras_contact
 from bayesian_layers.conversion.copying import array_of
-from bayesian_layers.conversion.curvature import check_likelihood, curvature, kernels_of
-from bayesian_layers.conversion.twin_layers import set_scale
+from bayesian_layers.conversion.curvature import check_likelihood, curvature
+from bayesian_layers.conversion.twin_layers import make_twin, set_scale
 from bayesian_layers.initializers import TrainableMultivariateNormal, TrainableNormal
 from bayesian_layers.layers.weights.composite import Composite
 from bayesian_layers.layers.weights.twins import random_argument
@@ -39,6 +40,7 @@ class Laplace:
                 "Laplace's method needs the training data, `data=(x, y)`. "
                 f"Received: data of type {type(data).__name__}"
             )
+        self._prefixes = {}  # The names of arguments, by variable.
         self._kernels = {
             id(layer): self._names(layer, choice.twin_of(layer))
             for layer in choice.layers
@@ -63,13 +65,21 @@ class Laplace:
                 f"as Dense, Conv and Embedding. Received: {layer.name!r}, a "
                 f"{type(layer).__name__}. `exclude` it."
             )
-        names = {
+        prefixes = [
             name.removesuffix("_initializer")
             for name in layer.get_config()
             if random_argument(twin, name) == "initializer"
-        }
-        suffixes = {*names, *(f"{name}_kernel" for name in names)}
-        return kernels_of(layer, suffixes)
+        ]
+        # Names of weights are not always those of arguments: a trial tells.
+        marks = {prefix: NormalKLDivergence() for prefix in prefixes}
+        trial = make_twin(
+            layer, twin, arguments={f"{p}_regularizer": m for p, m in marks.items()}
+        )
+        variables = {v.name: v for v in keras_contact.own_variables(layer)}
+        for name, weight in trial.random_weights.items():
+            (prefix,) = [p for p, mark in marks.items() if weight.regularizer is mark]
+            self._prefixes[id(variables[name])] = prefix
+        return {name: variables[name] for name in trial.random_weights}
 
     def _check_size(self, layer):
         for variable in self._kernels[id(layer)].values():
@@ -122,17 +132,15 @@ class Laplace:
     def arguments(self, layer):
         """Returns the arguments of a layer's twin that give its distributions."""
         arguments = {}
-        for name, variable in self._kernels[id(layer)].items():
-            name = (
-                name
-                if f"{name}_initializer" in layer.get_config()
-                else (name.removesuffix("_kernel"))
-            )
+        for variable in self._kernels[id(layer)].values():
+            prefix = self._prefixes[id(variable)]
             full = id(variable) in self._full
             posterior = TrainableMultivariateNormal if full else TrainableNormal
             stddev = self._precisions[id(variable)] ** -0.5
-            arguments[f"{name}_initializer"] = posterior()
-            arguments[f"{name}_regularizer"] = NormalKLDivergence(stddev=float(stddev))
+            arguments[f"{prefix}_initializer"] = posterior()
+            arguments[f"{prefix}_regularizer"] = NormalKLDivergence(
+                stddev=float(stddev)
+            )
         return arguments
 
     def set_posteriors(self, layer, twin):

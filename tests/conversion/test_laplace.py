@@ -146,6 +146,7 @@ def network():
             layers.Conv2D(2, 2, activation="relu"),
             layers.BatchNormalization(),
             layers.DepthwiseConv2D(2),
+            layers.SeparableConv2D(2, 2),
             layers.Flatten(),
             layers.Dense(3, activation="softmax"),
         ]
@@ -175,12 +176,25 @@ def test_it_is_a_posterior_as_any_other(tmp_path):
     assert all(moved)
 
 
-def test_data_make_a_posterior_narrower_than_its_prior():
-    model = laplace(network(), (IMAGES, CLASSES), "categorical", layers="all")
-    for layer in model.layers:
-        for weight in getattr(layer, "random_weights", {}).values():
-            stddev = np.sqrt(array(weight.posterior.variance()))
-            assert np.all(stddev <= array(weight.prior.scale) * (1.0 + 1e-4))
+@pytest.mark.parametrize("stddev", [None, 0.5])
+def test_every_kernel_has_the_prior_and_data_make_it_narrower(stddev):
+    prior = stddev and bl.regularizers.NormalKLDivergence(stddev=stddev)
+    model = laplace(
+        network(), (IMAGES, CLASSES), "categorical", layers="all", prior=prior
+    )
+    weights = [
+        weight
+        for layer in model.layers
+        for weight in getattr(layer, "random_weights", {}).values()
+    ]
+    assert len(weights) == 5
+    for weight in weights:
+        scale = array(weight.prior.scale)
+        # By marginal likelihood each has another: none is the default of the layers.
+        assert (scale == stddev) if stddev else (scale != 1.0)
+        ratio = np.sqrt(array(weight.posterior.variance())) / scale
+        assert np.all(ratio <= 1.0 + 1e-4)
+        assert np.min(ratio) < 1.0 - 1e-4
 
 
 class Pair(keras.Model):
