@@ -215,17 +215,18 @@ def draws_of(model, count, stddev):
 
 def test_a_network_has_nearly_the_moments_of_draws():
     """20000 draws, a standard error of 0.5%; the rest is that sums of six are not
-    quite normal: 15% of the standard deviations."""
-    keras.utils.set_random_seed(0)
+    quite normal: 25% of a standard deviation at most, 5% on average."""
     model = network()
     for layer in model.layers[:4]:
         with_stddev(layer, 0.2)
     latent = model(X).distribution.latent
     draws = draws_of(model, 20_000, 0.2)
     stddev = draws.std(axis=0)
-    np.testing.assert_allclose(array(latent.stddev())[:, 0], stddev, rtol=0.15)
+    ratio = array(latent.stddev())[:, 0] / stddev
+    np.testing.assert_allclose(ratio, 1.0, atol=0.25)
+    np.testing.assert_allclose(ratio.mean(), 1.0, atol=0.05)
     error = np.abs(array(latent.mean())[:, 0] - draws.mean(axis=0))
-    assert np.all(error < 0.15 * stddev)
+    assert np.all(error < 0.25 * stddev)
 
 
 def test_training_has_no_noise_and_learns():
