@@ -38,6 +38,8 @@ def make_twin(
     twin.build_from_config(layer.get_build_config())
     copy_weights(layer, twin)
     for weight in random_weights(twin):
+        if weight.location is None:  # A mask: there is nothing to keep of it.
+            continue
         value = array_of(weight.location)
         if isinstance(weight.regularizer, AnchoredNormalKLDivergence):
             (anchor,) = weight.prior_variables

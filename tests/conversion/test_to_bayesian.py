@@ -114,6 +114,14 @@ def test_every_family_keeps_its_function(name):
         )
 
 
+def test_masks_of_dropout_have_no_weights_to_keep():
+    net = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    model = bl.to_bayesian(net, "concrete_dropout")
+    assert isinstance(model.layers[0], bl.layers.DenseConcreteDropout)
+    x = np.ones((4, 3), "float32")
+    assert_same_function(model, x, numbers(net(x)), atol=1e-5)
+
+
 @pytest.mark.parametrize("estimator", ["variational_dropout", bl.layers.Flipout])
 def test_an_estimator_is_known_by_name_and_as_it_is(estimator):
     model = bl.to_bayesian(sequential(), estimator, delta=0.3)
