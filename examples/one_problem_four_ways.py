@@ -105,8 +105,7 @@ def by_gaussian_process(x, y, grid, steps):
         1, noise_variance=NOISE**2, trainable_noise=False
     )
     process.fit(x, y, epochs=steps, verbose=0)
-    process.with_noise = False
-    f = process(grid)
+    f = process.distribution(grid, with_noise=False)
     mean, stddev = (keras.ops.convert_to_numpy(v) for v in (f.mean(), f.stddev()))
     return mean[:, 0], stddev[:, 0]
 

@@ -14,6 +14,11 @@ from keras import ops
 
 import bayesian_layers as bl
 
+# PyTorch says this once for each process, wherever an example reads a number.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Converting a tensor with requires_grad=True to a scalar:UserWarning"
+)
+
 ROOT = pathlib.Path(__file__).parent.parent
 NAMESPACE = {"bl": bl, "keras": keras, "np": np, "ops": ops}
 
