@@ -232,6 +232,11 @@ def untrack(layer, variable):
     layer._untrack_variable(variable)
 
 
+def is_of_keras(cls):
+    """Whether a class is Keras' own, not a user's or ours."""
+    return cls.__module__.startswith("keras.")
+
+
 def is_quantized(layer):
     """Whether the dtype policy of a layer is one for quantized weights."""
     return getattr(layer.dtype_policy, "quantization_mode", None) is not None

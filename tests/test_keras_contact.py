@@ -743,3 +743,9 @@ def test_losses_of_a_call_are_forgotten():
         scope.losses.append(loss)
         message = "`Layer._clear_losses` leaves losses of a scope with a layer."
         assert layer.losses == [], message
+
+
+def test_classes_of_keras_are_told_from_others():
+    assert keras_contact.is_of_keras(keras.layers.Dense)
+    assert keras_contact.is_of_keras(keras.Sequential)
+    assert not keras_contact.is_of_keras(Holder)

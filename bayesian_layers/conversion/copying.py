@@ -46,13 +46,10 @@ class Copier:
     def _copied(self, layer):
         if isinstance(layer, keras.Sequential) or keras_contact.is_functional(layer):
             return self._graph(layer)
-        theirs = not type(layer).__module__.startswith(
-            ("keras.src.", "bayesian_layers.")
-        )
+        ours = type(layer).__module__.startswith("bayesian_layers.")
+        of_keras = keras_contact.is_of_keras(type(layer))
         inside = bool(keras_contact.parts_of(layer))
-        if isinstance(layer, RandomWeights) or not (theirs or inside):
-            return self._from_config(layer)
-        if type(layer).__module__.startswith("bayesian_layers."):
+        if ours or isinstance(layer, RandomWeights) or (of_keras and not inside):
             return self._from_config(layer)
         return self._by_attributes(layer)
 

@@ -18,7 +18,7 @@ def is_random(operation, stochastic=()):
         isinstance(layer, (*RANDOM_LAYERS, *stochastic))
         or (
             keras_contact.seed_generators(layer)
-            and not type(layer).__module__.startswith("keras.")
+            and not keras_contact.is_of_keras(type(layer))
         )
         for layer in keras_contact.flatten_layers(operation)
     )

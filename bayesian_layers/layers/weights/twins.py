@@ -4,7 +4,7 @@ import inspect
 import re
 import textwrap
 
-from bayesian_layers import initializers, regularizers
+from bayesian_layers import initializers, keras_contact, regularizers
 from bayesian_layers.initializers import Posterior
 from bayesian_layers.layers.register import register
 
@@ -56,7 +56,7 @@ def twin(cls):
     by the arguments. The class is registered for Keras' serialization, and found by
     `twin_of`.
     """
-    counterpart = next(b for b in cls.__mro__ if b.__module__.startswith("keras."))
+    counterpart = next(filter(keras_contact.is_of_keras, cls.__mro__))
     parameters = inspect.signature(counterpart).parameters
     signature = _signature(cls, parameters)
 
