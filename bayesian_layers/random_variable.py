@@ -210,6 +210,10 @@ class RandomVariable(keras.Variable):
         value = self.numpy()
         return value if dtype is None else value.astype(dtype)
 
+    def __tf_tensor__(self, dtype=None, name=None):
+        # TensorFlow asks for it when a model is exported, also from other backends.
+        return backend.tensorflow_tensor(self.value, dtype, name)
+
     def __repr__(self):
         if not self.is_drawn:
             shown = "not drawn yet"

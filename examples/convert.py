@@ -85,7 +85,7 @@ def fine_tuned(net, x, y, epochs, kl_weight):
     return train(model, x, y, epochs, rate=1e-3)
 
 
-def laplace(net, x, y, layers, stddev=None):
+def laplace(net, x, y, layers, stddev=None, structure=None):
     """The network with distributions from the curvature at its weights."""
     prior = stddev and bl.regularizers.NormalKLDivergence(stddev=stddev)
     return bl.to_bayesian(
@@ -94,13 +94,14 @@ def laplace(net, x, y, layers, stddev=None):
         data=(x, y),
         likelihood="categorical",
         layers=layers,
+        structure=structure,
         prior=prior,
     )
 
 
-def best_laplace(net, x, y, validation, layers, stddevs, num_draws):
+def best_laplace(net, x, y, validation, stddevs, num_draws, layers, structure):
     """The one with the prior that is best on images for that purpose."""
-    models = [laplace(net, x, y, layers, stddev) for stddev in stddevs]
+    models = [laplace(net, x, y, layers, stddev, structure) for stddev in stddevs]
     x_validation, y_validation = validation
     return min(
         models, key=lambda model: score(model, x_validation, y_validation, num_draws)[1]
@@ -136,8 +137,9 @@ def run(
     validation, x, y = (x[:count], y[:count]), x[count:], y[count:]
     net = train(network(x.shape[1:]), x, y, epochs, rate=3e-3)
 
-    def validated(layers):
-        return best_laplace(net, x, y, validation, layers, stddevs, num_draws)
+    def validated(layers, structure=None):
+        settings = (stddevs, num_draws, layers, structure)
+        return best_laplace(net, x, y, validation, *settings)
 
     models = {
         "deterministic": net,
@@ -147,6 +149,7 @@ def run(
         "  prior by validation": validated("last"),
         "Laplace, all layers": laplace(net, x, y, "all"),
         "  prior by validation ": validated("all"),
+        "  the same, diagonal": validated("all", "diagonal"),
     }
     return {
         name: score(model, x_test, y_test, num_draws) for name, model in models.items()

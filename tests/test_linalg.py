@@ -305,6 +305,9 @@ D = bl.distributions
 NORMALS = {
     "Diag": lambda k: D.MultivariateNormalDiag(np.arange(k) / k, 0.5 + np.arange(k)),
     "TriL": lambda k: D.MultivariateNormalTriL(np.ones(k), FACTOR[:, 0]),
+    "Kronecker": lambda k: D.MultivariateNormalKronecker(
+        np.ones(k), np.diag([1.0, 2.0]), np.eye(k // 2) + 0.5 * np.tri(k // 2, k=-1)
+    ),
     "LowRank": lambda k: D.MultivariateNormalLowRank(
         np.zeros(k), 1.0 + np.arange(k), np.ones((k, 2))
     ),

@@ -16,6 +16,8 @@ the same functions; the one that belongs to `keras.backend.backend()` is used:
   respect to `x`, or to a source that `x` was made from, raises;
 - `is_concrete(x)`: whether the numbers in a tensor can be looked at now;
 - `is_compiling()`: whether a program is being traced; `trace_state()`: which one;
+- `exports_tensors_only()`: whether a model is being exported that may return nothing
+  else, and draw nothing;
 - `is_differentiated(x)`: whether a gradient by a tensor is being computed, on JAX;
 - `constant(value, dtype)`: a tensor that outlives the trace that it is made in;
 - `static_shape(shape)`, `static_dtype(dtype)`: as a `keras.Variable` has to show them;
@@ -27,10 +29,13 @@ the same functions; the one that belongs to `keras.backend.backend()` is used:
 - `compiles_gamma_noise`: whether the samplers above can be compiled by XLA;
 - `compile_inference(function)`, and `scan(function, carry, xs)` to use in it;
 - `example_jacobians(function)`: the derivatives of each example by parameters;
-- `output_spec(function, *arguments)`: shapes and dtypes of what a function returns.
+- `output_spec(function, *arguments)`: shapes and dtypes of what a function returns;
+- `tensorflow_tensor(value, dtype, name)`: for models that are exported to TensorFlow.
 """
 
 import keras
+
+from bayesian_layers.backend import exporting as _exporting
 
 if keras.backend.backend() == "jax":
     from bayesian_layers.backend import jax as _implementation
@@ -52,6 +57,7 @@ compiles_gamma_noise = _implementation.compiles_gamma_noise
 constant = _implementation.constant
 digamma = _implementation.digamma
 example_jacobians = _implementation.example_jacobians
+exports_tensors_only = _implementation.exports_tensors_only
 flatten = _implementation.flatten
 gammainc = _implementation.gammainc
 gammaincc = _implementation.gammaincc
@@ -71,6 +77,7 @@ scan = _implementation.scan
 seed_state = _implementation.seed_state
 static_dtype = _implementation.static_dtype
 static_shape = _implementation.static_shape
+tensorflow_tensor = _exporting.tensorflow_tensor
 trace_state = _implementation.trace_state
 undifferentiable = _implementation.undifferentiable
 unflatten = _implementation.unflatten

@@ -142,6 +142,11 @@ def is_compiling():
     return isinstance(jnp.zeros(()), jax.core.Tracer)
 
 
+def exports_tensors_only():
+    """Whether `torch.export` is at work: not here."""
+    return False
+
+
 def constant(value, dtype):
     """A tensor with numbers in it, also while a program is being traced."""
     with jax.ensure_compile_time_eval():

@@ -218,6 +218,11 @@ def is_compiling():
     return not tf.executing_eagerly()
 
 
+def exports_tensors_only():
+    """Whether `torch.export` is at work: not here."""
+    return False
+
+
 def constant(value, dtype):
     """A tensor with numbers in it, also while a graph is being made."""
     with tf.init_scope():

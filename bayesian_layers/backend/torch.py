@@ -245,6 +245,11 @@ def is_compiling():
     return torch.compiler.is_compiling()
 
 
+def exports_tensors_only():
+    """Whether `torch.export` is at work, which knows no generators of draws."""
+    return torch.compiler.is_exporting()
+
+
 def constant(value, dtype):
     """A tensor with numbers in it, also in Keras' symbolic calls."""
     tensor = keras.ops.convert_to_tensor(value, dtype)

@@ -8,6 +8,7 @@ from keras import ops
 
 from bayesian_layers import backend
 from bayesian_layers.conversion.copying import array_of
+from bayesian_layers.conversion.kronecker import Kronecker
 from bayesian_layers.distributions import Normal
 from bayesian_layers.random_variable import RandomVariable
 
@@ -21,10 +22,12 @@ class Curvature:
 
     H = sum over examples of J^T A J, with J the derivatives of the outputs f (of
     classes the logits) by a weight, and A minus the second derivative of log p(y | f)
-    by f, for a noise of standard deviation 1.
+    by f, for a noise of standard deviation 1. With A = R R^T it is the sum of
+    vec(V) vec(V)^T over the derivatives V of each entry of R^T f by the weight.
 
     Attributes:
-        matrices: By weight, H as a matrix over all elements, or its diagonal.
+        matrices: By weight, H in the structure that was asked for: `"full"` a matrix
+            over all elements, `"diagonal"` a vector, `"kronecker"` a `Kronecker`.
         count: The number of outputs, that of examples times those of each.
         squared_error: The sum of (y - f)**2, of real numbers.
     """
@@ -34,13 +37,13 @@ class Curvature:
     squared_error: float
 
 
-def curvature(model, variables, are_full, data, likelihood):
+def curvature(model, variables, structures, data, likelihood):
     """Returns the curvature at the weights of a model.
 
     Args:
         model: A model, with one output, `[batch, k]`.
         variables: The weights.
-        are_full: For each, whether the whole matrix is computed, or its diagonal.
+        structures: For each `"full"`, `"diagonal"` or `"kronecker"`.
         data: A tuple of inputs and targets.
         likelihood: One of `LIKELIHOODS`.
     """
@@ -58,7 +61,7 @@ def curvature(model, variables, are_full, data, likelihood):
 
     jacobians = backend.example_jacobians(outputs)
     values = [ops.convert_to_tensor(v) for v in variables]
-    total = [0.0] * len(variables)
+    total = [None] * len(variables)
     squared_error = 0.0
     for start in range(0, size, BATCH_SIZE):
         batch = keras.tree.map_structure(
@@ -74,10 +77,23 @@ def curvature(model, variables, are_full, data, likelihood):
             squared_error += np.sum((target.reshape(f.shape) - f) ** 2)
         for i, jacobian in enumerate(jacobians(values, batch)):
             rows = array_of(ops.stop_gradient(jacobian)).astype("float64")
-            rows = rows.reshape(*rows.shape[:2], -1)
-            rows = np.einsum("bkr,bkp->brp", roots, rows).reshape(-1, rows.shape[-1])
-            total[i] += rows.T @ rows if are_full[i] else np.sum(rows**2, axis=0)
+            derivatives = np.einsum("bkr,bk...->br...", roots, rows)
+            derivatives = derivatives.reshape(-1, *rows.shape[2:])
+            part = _OF_DERIVATIVES[structures[i]](derivatives)
+            total[i] = part if total[i] is None else total[i] + part
     return Curvature(total, size * f.shape[1], squared_error)
+
+
+def _full(derivatives):
+    rows = derivatives.reshape(len(derivatives), -1)
+    return rows.T @ rows
+
+
+def _diagonal(derivatives):
+    return np.sum(derivatives**2, axis=0).reshape(-1)
+
+
+_OF_DERIVATIVES = {"full": _full, "diagonal": _diagonal, "kronecker": Kronecker.of}
 
 
 def _roots(f, likelihood):

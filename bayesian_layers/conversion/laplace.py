@@ -2,28 +2,41 @@
 
 import math
 
+import keras
 import numpy as np
 
 from bayesian_layers import keras_contact
 from bayesian_layers.conversion.copying import array_of
 from bayesian_layers.conversion.curvature import check_likelihood, curvature
+from bayesian_layers.conversion.kronecker import Kronecker
 from bayesian_layers.conversion.twin_layers import make_twin, set_scale
-from bayesian_layers.initializers import TrainableMultivariateNormal, TrainableNormal
+from bayesian_layers.initializers import (
+    TrainableKroneckerNormal,
+    TrainableMultivariateNormal,
+    TrainableNormal,
+)
 from bayesian_layers.layers.weights.composite import Composite
 from bayesian_layers.layers.weights.twins import random_argument
 from bayesian_layers.regularizers import NormalKLDivergence
 
-# Elements of a kernel with a full covariance, which has as many squared.
+# Elements with a full covariance, which has as many squared.
 LARGEST = 5000
+
+POSTERIORS = {
+    "full": TrainableMultivariateNormal,
+    "kronecker": TrainableKroneckerNormal,
+    "diagonal": TrainableNormal,
+}
 
 
 class Laplace:
     """Normal posteriors of kernels, N(trained weight, (H + precision * I)^-1).
 
     H is the generalised Gauss-Newton matrix of the log-likelihood (see `Curvature`):
-    of the last layer all of it, of the others its diagonal. The precision of the prior
-    is that with the largest marginal likelihood in Laplace's approximation, for each
-    kernel on its own, and so is the noise of real numbers if it is not given.
+    of the last layer all of it, of the others a Kronecker product (see `Kronecker`) or
+    its diagonal. The precision of the prior is that with the largest marginal
+    likelihood in Laplace's approximation, for each kernel on its own, and so is the
+    noise of real numbers if it is not given.
 
     Args:
         model: The trained model.
@@ -31,9 +44,10 @@ class Laplace:
         data: A tuple of inputs and targets.
         likelihood: As in `bl.to_bayesian`.
         prior: A `NormalKLDivergence` around zero, or `None`.
+        structure: Of the layers that are not the last, `"kronecker"` or `"diagonal"`.
     """
 
-    def __init__(self, model, choice, data, likelihood, prior):
+    def __init__(self, model, choice, data, likelihood, prior, structure):
         likelihood, self.noise_stddev = check_likelihood(likelihood)
         if not (isinstance(data, (tuple, list)) and len(data) == 2):
             raise ValueError(
@@ -46,11 +60,15 @@ class Laplace:
             for layer in choice.layers
         }
         variables = [v for found in self._kernels.values() for v in found.values()]
-        last = choice.layers[-1]
-        self._full = {id(v) for v in self._kernels[id(last)].values()}
-        self._check_size(last)
-        are_full = [id(v) in self._full for v in variables]
-        found = curvature(model, variables, are_full, data, likelihood)
+        self._structures = {}  # By variable.
+        for layer in choice.layers:
+            is_last = layer is choice.layers[-1]
+            of_layer = "full" if is_last else _structure(layer, structure)
+            for variable in self._kernels[id(layer)].values():
+                _check_size(layer, variable, of_layer)
+                self._structures[id(variable)] = of_layer
+        structures = [self._structures[id(v)] for v in variables]
+        found = curvature(model, variables, structures, data, likelihood)
         weights = [array_of(v).astype("float64").reshape(-1) for v in variables]
         self._fit(found, weights, prior, likelihood)
         self._matrices = dict(zip(map(id, variables), found.matrices, strict=True))
@@ -81,20 +99,9 @@ class Laplace:
             self._prefixes[id(variables[name])] = prefix
         return {name: variables[name] for name in trial.random_weights}
 
-    def _check_size(self, layer):
-        for variable in self._kernels[id(layer)].values():
-            size = math.prod(variable.shape)
-            if size > LARGEST:
-                raise ValueError(
-                    f"The covariance of the {size} elements of {layer.name!r}'s "
-                    f"{variable.name!r} would have {size**2:,} numbers; at most "
-                    f"{LARGEST} elements have a full one. Put a smaller layer last."
-                )
-
     def _fit(self, found, weights, prior, likelihood):
         """Sets the precisions of the priors, and the noise, by marginal likelihood."""
-        spectra = [np.linalg.eigvalsh(m) if m.ndim == 2 else m for m in found.matrices]
-        spectra = [np.maximum(s, 0.0) for s in spectra]
+        spectra = [_eigenvalues(m) for m in found.matrices]
         fixed = _given_precision(prior)
         precisions = [fixed or 1.0] * len(weights)
         noise = 1.0
@@ -134,8 +141,7 @@ class Laplace:
         arguments = {}
         for variable in self._kernels[id(layer)].values():
             prefix = self._prefixes[id(variable)]
-            full = id(variable) in self._full
-            posterior = TrainableMultivariateNormal if full else TrainableNormal
+            posterior = POSTERIORS[self._structures[id(variable)]]
             stddev = self._precisions[id(variable)] ** -0.5
             arguments[f"{prefix}_initializer"] = posterior()
             arguments[f"{prefix}_regularizer"] = NormalKLDivergence(
@@ -149,17 +155,63 @@ class Laplace:
             weight = twin.random_weights[name]
             matrix = self._matrices[id(variable)]
             precision = self._precisions[id(variable)]
-            if id(variable) not in self._full:
+            structure = self._structures[id(variable)]
+            if structure == "diagonal":
                 scale = (matrix + precision) ** -0.5
                 set_scale(weight, scale.reshape(variable.shape))
-                continue
-            covariance = np.linalg.inv(matrix + precision * np.eye(len(matrix)))
-            factor = np.linalg.cholesky(0.5 * (covariance + covariance.T))
-            diagonal = np.diag(factor)
-            # The diagonal is read through softplus.
-            untransformed = diagonal + np.log(-np.expm1(-diagonal))
-            np.fill_diagonal(factor, untransformed)
-            weight.variables["tril"].assign(factor)
+            elif structure == "kronecker":
+                rows, columns = matrix.covariance_factors(precision)
+                _set_factor(weight.variables["row_tril"], rows)
+                _set_factor(weight.variables["column_tril"], columns)
+            else:
+                covariance = np.linalg.inv(matrix + precision * np.eye(len(matrix)))
+                factor = np.linalg.cholesky(0.5 * (covariance + covariance.T))
+                _set_factor(weight.variables["tril"], factor)
+
+
+def _structure(layer, structure):
+    """That of a layer that is not the last."""
+    kinds = (
+        keras.layers.Dense,
+        keras.layers.Conv1D,
+        keras.layers.Conv2D,
+        keras.layers.Conv3D,
+    )
+    # In groups an output does not see all inputs.
+    fits = isinstance(layer, kinds) and getattr(layer, "groups", 1) == 1
+    return structure if fits else "diagonal"
+
+
+def _check_size(layer, variable, structure):
+    shape = tuple(variable.shape)
+    sizes = {
+        "full": (math.prod(shape), "Put a smaller layer last."),
+        "kronecker": (
+            max(math.prod(shape[:-1]), shape[-1]),
+            'Give `structure="diagonal"`, or `exclude` the layer.',
+        ),
+        "diagonal": (0, ""),
+    }
+    size, advice = sizes[structure]
+    if size > LARGEST:
+        raise ValueError(
+            f"A covariance of {size} elements of {layer.name!r}'s {variable.name!r}, "
+            f"of shape {shape}, would have {size**2:,} numbers; at most {LARGEST} "
+            f"elements have a full one. {advice}"
+        )
+
+
+def _eigenvalues(matrix):
+    if isinstance(matrix, Kronecker):
+        return matrix.eigenvalues()
+    return np.maximum(np.linalg.eigvalsh(matrix) if matrix.ndim == 2 else matrix, 0.0)
+
+
+def _set_factor(variable, factor):
+    """Sets a lower triangular factor, whose diagonal is read through softplus."""
+    diagonal = np.diag(factor)
+    factor = np.tril(factor, -1) + np.diag(diagonal + np.log(-np.expm1(-diagonal)))
+    variable.assign(factor)
 
 
 def _given_precision(prior):

@@ -24,6 +24,7 @@ def to_bayesian(
     data=None,
     likelihood=None,
     layers="last",
+    structure=None,
 ):
     """Returns a Bayesian copy of a trained model: its weights are the means.
 
@@ -54,8 +55,9 @@ def to_bayesian(
 
     With `posterior="laplace"` nothing is left to train: the posterior of a kernel is
     N(w, (H + precision * I)^-1), with H the generalised Gauss-Newton matrix of the
-    log-likelihood of the data, all of it for the last layer, its diagonal for others,
-    each kernel on its own and given the biases, which stay points. The precision of the
+    log-likelihood of the data, each kernel on its own and given the biases, which stay
+    points. For the last layer it is all of H; for others a Kronecker product of a
+    matrix over inputs and one over outputs, or its diagonal. The precision of the
     prior is that of the largest marginal likelihood, unless a
     `bl.regularizers.NormalKLDivergence` is given. It is a posterior as any other: it
     can be saved, predicted with, and trained further.
@@ -92,6 +94,13 @@ def to_bayesian(
             with noise that is known.
         layers: For `"laplace"`: `"last"`, or `"all"` that `include` and `exclude`
             leave.
+        structure: For `"laplace"` with `layers="all"`: what is computed of H for the
+            layers that are not the last. `"kronecker"`, the default: for Dense layers
+            and convolutions without groups the Kronecker product with the partial
+            traces of H, and for other layers the diagonal. The covariance is then a
+            Kronecker product too (`bl.initializers.TrainableKroneckerNormal`), the one
+            of the smallest KL from (H + precision * I)^-1. `"diagonal"`: for all layers
+            the diagonal, for kernels with thousands of inputs.
 
     Returns:
         A model. By Laplace's method it has an attribute `noise_stddev`, the noise of
@@ -115,15 +124,24 @@ def to_bayesian(
 
     Reference: Krishnan, Subedar and Tickoo (2020), Specifying weight priors in Bayesian
     deep neural networks with empirical Bayes (MOPED). Daxberger et al. (2021), Laplace
-    redux.
+    redux. Ritter, Botev and Barber (2018), A scalable Laplace approximation for neural
+    networks (Kronecker products).
     """
     if isinstance(posterior, str) and posterior == "laplace":
         _scales(posterior, posterior_scale, delta)
         choice, make, result = _by_laplace(
-            model, estimator, prior, include, exclude, data, likelihood, layers
+            model,
+            estimator,
+            prior,
+            include,
+            exclude,
+            data,
+            likelihood,
+            layers,
+            structure,
         )
     else:
-        _check_no_data(data, likelihood, layers)
+        _check_no_data(data, likelihood, layers, structure)
         choice = Choice(model, estimator or "flipout", include, exclude)
         make = _around_the_weights(choice, prior, posterior, posterior_scale, delta)
         result = {}
@@ -180,13 +198,25 @@ def _scales(posterior, posterior_scale, delta):
     return twin_layers.constant_scales(posterior_scale)
 
 
-def _by_laplace(model, estimator, prior, include, exclude, data, likelihood, layers):
+def _by_laplace(
+    model, estimator, prior, include, exclude, data, likelihood, layers, structure
+):
     """The layers, a function from a layer to its twin, and what else was found."""
     if layers not in ("last", "all"):
         raise ValueError(
             f'`layers` should be "last" or "all". Received: layers={layers!r}'
         )
+    if structure not in (None, "kronecker", "diagonal"):
+        raise ValueError(
+            '`structure` should be "kronecker" or "diagonal". '
+            f"Received: structure={structure!r}"
+        )
     if layers == "last":
+        if structure is not None:
+            raise ValueError(
+                "The last layer has a full covariance; `structure` goes with "
+                f'`layers="all"`. Received: structure={structure!r}'
+            )
         if include is not None:
             raise ValueError(
                 'With `layers="last"` the last layer is converted; `include` goes with '
@@ -195,7 +225,14 @@ def _by_laplace(model, estimator, prior, include, exclude, data, likelihood, lay
         include = "last"
     # A covariance needs one draw for all of a batch.
     choice = Choice(model, estimator or "reparameterization", include, exclude)
-    found = Laplace(model, choice, data, likelihood, regularizers.get(prior))
+    found = Laplace(
+        model,
+        choice,
+        data,
+        likelihood,
+        regularizers.get(prior),
+        structure or "kronecker",
+    )
 
     def make(layer, seed):
         cls = choice.twin_of(layer)
@@ -208,10 +245,11 @@ def _by_laplace(model, estimator, prior, include, exclude, data, likelihood, lay
     return choice, make, {"noise_stddev": found.noise_stddev}
 
 
-def _check_no_data(data, likelihood, layers):
-    if data is not None or likelihood is not None or layers != "last":
+def _check_no_data(data, likelihood, layers, structure):
+    if layers != "last" or any(x is not None for x in (data, likelihood, structure)):
         raise ValueError(
-            '`data`, `likelihood` and `layers` belong to `posterior="laplace"`. '
-            f"Received: likelihood={likelihood!r}, layers={layers!r}, and "
+            "`data`, `likelihood`, `layers` and `structure` belong to "
+            f'`posterior="laplace"`. Received: likelihood={likelihood!r}, '
+            f"layers={layers!r}, structure={structure!r}, and "
             f"{'no ' if data is None else ''}data"
         )

@@ -33,6 +33,9 @@ from bayesian_layers.distributions.multivariate_normal import (
 from bayesian_layers.distributions.multivariate_normal_covariance import (
     MultivariateNormalFullCovariance,
 )
+from bayesian_layers.distributions.multivariate_normal_kronecker import (
+    MultivariateNormalKronecker,
+)
 from bayesian_layers.distributions.negative_binomial import NegativeBinomial
 from bayesian_layers.distributions.normal import Normal
 from bayesian_layers.distributions.one_hot_categorical import OneHotCategorical
@@ -71,6 +74,7 @@ __all__ = [
     "Multinomial",
     "MultivariateNormalDiag",
     "MultivariateNormalFullCovariance",
+    "MultivariateNormalKronecker",
     "MultivariateNormalLowRank",
     "MultivariateNormalTriL",
     "NegativeBinomial",

@@ -4,6 +4,7 @@ import keras
 
 from bayesian_layers.initializers.dependent import (
     ScaledIdentity,
+    TrainableKroneckerNormal,
     TrainableLowRankNormal,
     TrainableMultivariateNormal,
     TrainableMultivariateNormalRows,
@@ -43,6 +44,7 @@ __all__ = [
     "TrainableFlow",
     "TrainableHalfCauchy",
     "TrainableLogNormal",
+    "TrainableKroneckerNormal",
     "TrainableLowRankNormal",
     "TrainableMultivariateNormal",
     "TrainableMultivariateNormalRows",

@@ -60,6 +60,8 @@ class ReturnsRandomVariables(keras.Layer):
         value = None
         if self.convert != "sample":
             value = getattr(distribution, self.convert)()
+        if backend.exports_tensors_only():
+            return self._exported(value)
         return RandomVariable(
             distribution,
             value=value,
@@ -67,6 +69,17 @@ class ReturnsRandomVariables(keras.Layer):
             seed=self.seed_generator,
             observed=None if value is None else False,
         )
+
+    def _exported(self, value):
+        """What PyTorch exports of the layer."""
+        if value is None:
+            raise ValueError(
+                f"{self.name!r}, a {type(self).__name__}, draws from its distribution, "
+                "which PyTorch cannot export. Export its mean, "
+                "`bl.to_deterministic(model).export(...)`, or give the layer "
+                '`convert="mean"` or `"mode"`.'
+            )
+        return value
 
     def compute_output_spec(self, *args, **kwargs):
         """Returns the shape and dtype of the random variable."""

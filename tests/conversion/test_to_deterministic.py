@@ -12,6 +12,7 @@ import bayesian_layers as bl
 from tests.conversion.models import KINDS, X, inputs, sequential
 from tests.conversion.test_to_bayesian import OWN, numbers
 from tests.layers.weights.table import LAYERS, ROWS, array, compiled, make
+from tests.statistics import assert_mean, assert_uncorrelated
 
 BACKEND = keras.backend.backend()
 
@@ -201,6 +202,25 @@ def test_it_can_be_quantized():
     np.testing.assert_allclose(array(plain(X)), before, atol=0.05)
 
 
+def export(model, directory):
+    """Returns what was exported, a function from and to arrays."""
+    # On torch Keras 3.15.1 does not make a saved model even of a `Dense`, and its own
+    # format has batches of one.
+    if BACKEND == "torch":
+        import torch
+
+        path = str(directory / "model.pt2")
+        model.export(path, format="torch", verbose=False)
+        module = torch.export.load(path).module()
+        return lambda x: module(torch.tensor(x)).detach().numpy()
+    import tensorflow as tf
+
+    path = str(directory / "model")
+    model.export(path, format="tf_saved_model", verbose=False)
+    loaded = tf.saved_model.load(path)  # Its functions do not keep it.
+    return lambda x: loaded.serve(tf.constant(x)).numpy()
+
+
 @pytest.mark.parametrize(
     "held",
     # `torch.export` does not know the generators that draws have on torch.
@@ -210,28 +230,47 @@ def test_it_can_be_quantized():
 def test_it_can_be_exported(held, tmp_path):
     model = bl.to_bayesian(sequential())
     x = X[:1]
-    # On torch Keras 3.15.1 does not make a saved model even of a `Dense`, and its own
-    # format has batches of one.
-    kind = "torch" if BACKEND == "torch" else "tf_saved_model"
-    path = str(tmp_path / ("model.pt2" if BACKEND == "torch" else "model"))
     if held == "plain":
         plain = bl.to_deterministic(model)
         expected = array(plain(x))
-        plain.export(path, format=kind, verbose=False)
+        exported = export(plain, tmp_path)
     else:
         scope = {"value": "mean"} if held == "mean" else {"seed": 3}
         with bl.weights(model, **scope):
             expected = array(model(x))
-            model.export(path, format=kind, verbose=False)
-    if BACKEND == "torch":
-        import torch
+            exported = export(model, tmp_path)
+    np.testing.assert_allclose(exported(x), expected, atol=1e-5)
+    if BACKEND != "torch":
+        assert exported(X).shape == (len(X), 2)
 
-        outputs = torch.export.load(path).module()(torch.tensor(x)).detach().numpy()
-    else:
-        import tensorflow as tf
 
-        loaded = tf.saved_model.load(path)  # Its functions do not keep it.
-        serve = loaded.serve
-        outputs = serve(tf.constant(x)).numpy()
-        assert serve(tf.constant(X)).shape == (len(X), 2)
-    np.testing.assert_allclose(outputs, expected, atol=1e-5)
+def with_head(**kwargs):
+    body = bl.layers.DenseReparameterization(2)
+    return keras.Sequential([keras.Input((4,)), body, bl.layers.Normal(**kwargs)])
+
+
+@pytest.mark.filterwarnings("ignore")  # Of the exporters.
+def test_a_model_with_a_head_is_exported_with_what_other_layers_see_of_it(tmp_path):
+    model = with_head(convert="mean")
+    x = np.ones((1, 4), dtype="float32")
+    with bl.weights(model, "mean"):
+        expected = array(model(x).mean())
+        exported = export(model, tmp_path)
+    np.testing.assert_allclose(exported(x), expected, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore")  # Of the exporters.
+def test_a_head_that_draws_is_exported_so_or_refused(tmp_path):
+    model = with_head(seed=1)
+    x = np.ones((1, 4), dtype="float32")
+    with bl.weights(model, "mean"):
+        if BACKEND == "torch":
+            with pytest.raises(RuntimeError, match=r"to_deterministic\(model\).export"):
+                export(model, tmp_path)
+            return
+        mean = array(model(x).mean())
+        exported = export(model, tmp_path)
+    x = np.repeat(x, 4000, axis=0)
+    first, second = exported(x), exported(x)
+    assert_mean(first, mean[0], detect=0.2 * first.std())
+    assert_uncorrelated(first, second, detect=0.2)

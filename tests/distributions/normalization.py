@@ -53,7 +53,7 @@ def _vectors(row):
 
 def _wider(row):
     """The reference at parameters with which it covers more."""
-    factors = {"loc": 1.0, "logits": 1.0, "concentration": 0.7}
+    factors = {"loc": 1.0, "logits": 1.0, "concentration": 0.7, "column_tril": 1.0}
     return row.reference(
         **{name: factors.get(name, 1.5) * x for name, x in row.parameters.items()}
     )

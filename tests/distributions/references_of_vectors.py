@@ -86,6 +86,33 @@ def multivariate_normal(loc, covariance):
     return Elementwise(batch, lambda i: _Normal(loc[i], covariance[i]))
 
 
+class _MatrixNormal:
+    """`scipy.stats.matrix_normal`, of matrices with their rows in one vector."""
+
+    def __init__(self, loc, rows, columns):
+        shape = len(rows), len(columns)
+        self._frozen = stats.matrix_normal(loc.reshape(shape), rows, columns)
+        self.entropy = self._frozen.entropy
+        self.mean = lambda: loc
+        self.cov = lambda: np.kron(rows, columns)
+        self.logpdf = lambda x: self._frozen.logpdf(x.reshape(*x.shape[:-1], *shape))
+
+    def rvs(self, count, random_state):
+        return self._frozen.rvs(count, random_state=random_state)
+
+
+def matrix_normal(loc, row_tril, column_tril):
+    batch = np.broadcast_shapes(
+        loc.shape[:-1], row_tril.shape[:-2], column_tril.shape[:-2]
+    )
+    loc = np.broadcast_to(loc, (*batch, loc.shape[-1]))
+    rows, columns = (
+        np.broadcast_to(x @ np.swapaxes(x, -1, -2), (*batch, *x.shape[-2:]))
+        for x in (np.tril(row_tril), np.tril(column_tril))
+    )
+    return Elementwise(batch, lambda i: _MatrixNormal(loc[i], rows[i], columns[i]))
+
+
 class JointNormal:
     """Normal columns of length n, `[..., n, units]`: a batch of vectors, transposed."""
 

@@ -7,6 +7,7 @@ from tests.distributions.references_of_vectors import (
     JointNormal,
     Radial,
     dirichlet,
+    matrix_normal,
     multivariate_normal,
 )
 from tests.distributions.rows import (
@@ -68,6 +69,15 @@ row(
     loc=real(2, 3),
     cov_diag_factor=positive(3),
     cov_perturb_factor=real(2, 3, 2),
+)
+row(
+    "MultivariateNormalKronecker",
+    distributions.MultivariateNormalKronecker,
+    matrix_normal,
+    missing="cdf quantile",
+    loc=real(2, 6),
+    row_tril=lower_triangular(3, 3),
+    column_tril=lower_triangular(2, 2, 2),
 )
 row(
     "Radial",

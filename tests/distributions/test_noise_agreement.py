@@ -102,6 +102,13 @@ def low_rank(row, z, w):
     return p["loc"] + np.sqrt(p["cov_diag_factor"]) * z + correlated
 
 
+def kronecker(row, z):
+    p = row.parameters
+    z = z.reshape(*z.shape[:-1], 3, 2)
+    deviation = p["row_tril"] @ z @ np.swapaxes(p["column_tril"], -1, -2)
+    return p["loc"] + deviation.reshape(*z.shape[:-2], 6)
+
+
 def radial(row, z, r):
     p = row.parameters
     direction = z / np.linalg.norm(z, axis=-1, keepdims=True)
@@ -151,6 +158,7 @@ FORMULAS = {
         row.parameters["loc"] + z @ row.parameters["scale_tril"].T
     ),
     "MultivariateNormalLowRank": low_rank,
+    "MultivariateNormalKronecker": kronecker,
     "Radial": radial,
     "MixtureSameFamily": mixture,
     "Transformed": lambda row, z: np.exp(normal(row, z)),

@@ -12,7 +12,13 @@ from tests.statistics import assert_mean
 
 COUNT = 4_000
 # The axes of one parameter, where they are not those of the event.
-RANKS = {"scale_tril": 2, "cov_perturb_factor": 2, "covariance_matrix": 3}
+RANKS = {
+    "scale_tril": 2,
+    "row_tril": 2,
+    "column_tril": 2,
+    "cov_perturb_factor": 2,
+    "covariance_matrix": 3,
+}
 
 DIFFERENTIABLE = {n: r for n, r in ROWS.items() if r.reparameterized}
 # Their samples are made of several noises: no function of one uniform number.

@@ -40,6 +40,10 @@ BAD = [
         lambda: d.MultivariateNormalLowRank(np.zeros(3), np.ones(3), np.ones((2, 1))),
         r"one length k.*\(2, 1\)",
     ),
+    (
+        lambda: d.MultivariateNormalKronecker(np.zeros(5), np.eye(3), np.eye(2)),
+        r"n \* m elements.*\(5,\).*\(3, 3\).*\(2, 2\)",
+    ),
     (lambda: d.MultivariateNormalDiag(0.0, np.ones(2)), r"`loc` to have at least 1"),
     (lambda: d.Independent(d.Normal(0.0, 1.0), 1), "from 0 to 0"),
     (lambda: d.Quantized(d.Normal(0.0, 1.0), 3, 1), "`low` < `high`"),

@@ -55,6 +55,14 @@ def _full_rows(v):
     return v["kernel"].ravel(), covariance
 
 
+def _kronecker(v):
+    rows, columns = (
+        np.tril(v[name], -1) + np.diag(softplus(np.diag(v[name])))
+        for name in ("kernel_row_tril", "kernel_column_tril")
+    )
+    return v["kernel"].ravel(), np.kron(rows @ rows.T, columns @ columns.T)
+
+
 def _radial(v):
     variance = np.square(softplus(v["kernel_scale"])).ravel() / SIZE
     return v["kernel"].ravel(), np.diag(variance)
@@ -164,6 +172,16 @@ ROWS = {
             "kernel_tril": np.broadcast_to(
                 np.log(np.expm1(1.0)) * np.eye(2, dtype="float32"), (3, 2, 2)
             )
+        },
+    ),
+    "TrainableKroneckerNormal": Row(
+        initializers.TrainableKroneckerNormal,
+        {"kernel": SHAPE, "kernel_row_tril": (3, 3), "kernel_column_tril": (2, 2)},
+        moments=_kronecker,
+        default={
+            f"kernel_{name}_tril": np.float32(np.log(np.expm1(softplus(-3.0) ** 0.5)))
+            * np.eye(size, dtype="float32")
+            for name, size in (("row", 3), ("column", 2))
         },
     ),
     "TrainableRadial": Row(

@@ -121,7 +121,12 @@ def test_reshaped_refuses_another_number_of_elements():
 
 
 @pytest.mark.parametrize(
-    "name", ["TrainableMultivariateNormal", "TrainableLowRankNormal"]
+    "name",
+    [
+        "TrainableMultivariateNormal",
+        "TrainableLowRankNormal",
+        "TrainableKroneckerNormal",
+    ],
 )
 def test_the_log_density_of_a_draw_is_that_of_the_multivariate_normal(name):
     weight, numbers = randomized(ROWS[name])

@@ -125,6 +125,7 @@ def test_the_trained_standard_deviation_has_a_parameterization(
         "TrainableMultivariateNormal",
         "TrainableMultivariateNormalRows",
         "TrainableLowRankNormal",
+        "TrainableKroneckerNormal",
     ],
 )
 @pytest.mark.parametrize("tied", [False, True])
