@@ -62,13 +62,14 @@ def test_no_array_of_all_draws_is_made(model):
         program = program_of(model, Settings(store_samples=False))
         features = program.features(x[None])
         totals = program.start(x[None])
-        seeds = (
+        draws = (
             np.zeros((num_samples, program.num_weights), "int32"),
             np.zeros((num_samples, 1, program.num_generators), "int32"),
+            [],  # None are given.
         )
         done = keras.ops.convert_to_tensor(0, "int32")
         compiled = program._run.lower(
-            program._values(), features, *program._tensors(seeds), totals, done
+            program._values(), features, program._tensors(draws), totals, done
         ).compile()
         memory = compiled.memory_analysis()
         needed.append(memory.temp_size_in_bytes + memory.output_size_in_bytes)
