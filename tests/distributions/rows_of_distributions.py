@@ -126,7 +126,10 @@ row(
 row(
     "Compound of classes",
     lambda loc, scale: distributions.Compound(
-        distributions.Normal(loc, scale), distributions.Bernoulli(logits=0.0), "logits"
+        distributions.Normal(loc, scale),
+        distributions.Bernoulli(logits=0.0),
+        "logits",
+        num_nodes=64,
     ),
     lambda loc, scale: Finite(
         over_normal(

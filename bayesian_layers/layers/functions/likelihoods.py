@@ -102,7 +102,8 @@ class Likelihood(ReceivesRandomVariables, OutputLayer):
             distribution = distribution.marginal()
         is_one_draw = shapes.matches(shapes.static(inputs), distribution.shape())
         if is_one_draw and isinstance(distribution, distributions.Normal):
-            return distribution
+            # As Keras casts tensors: the noise has this dtype.
+            return distribution._map(lambda p: ops.cast(p, self._float_dtype()))
         return None
 
     def get_config(self):
