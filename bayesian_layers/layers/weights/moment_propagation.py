@@ -6,7 +6,6 @@ import keras
 from keras import ops
 
 from bayesian_layers import keras_contact
-from bayesian_layers.distributions import Normal
 from bayesian_layers.layers.receiving import ReceivesRandomVariables
 from bayesian_layers.layers.register import register
 from bayesian_layers.layers.weights import moments
@@ -72,12 +71,7 @@ class MomentPropagation(Twin, RandomWeights, _MomentLayer):
         )
 
     def _check_posterior(self, weight):
-        if not isinstance(weight.posterior, Normal):
-            raise ValueError(
-                f"{type(self).__name__} needs weights with independent normal elements."
-                f" Received: a posterior of {type(weight.posterior).__name__} for "
-                f"{weight.name!r}."
-            )
+        moments.check_posterior(self, weight)
 
     def call(self, inputs):
         """Returns the outputs; without random weights, and for tensors, as Keras."""

@@ -228,6 +228,16 @@ _RULES = {
 }
 
 
+def check_posterior(layer, weight):
+    """Raises `ValueError` unless the elements of a weight are normal, independent."""
+    if not isinstance(weight.posterior, Normal):
+        raise ValueError(
+            f"{type(layer).__name__} needs weights with independent normal elements."
+            f" Received: a posterior of {type(weight.posterior).__name__} for "
+            f"{weight.name!r}."
+        )
+
+
 def check_activation(activation, layer_name):
     """Raises `ValueError` for an activation whose moments are not known."""
     if activation not in _RULES:

@@ -6,14 +6,13 @@ import keras
 from keras import ops
 
 from bayesian_layers import backend, keras_contact
-from bayesian_layers.distributions import Normal
 from bayesian_layers.distributions.expectation import (
     gauss_hermite,
     tensor_grid,
     unscented,
 )
 from bayesian_layers.distributions.over_nodes import OverNodes
-from bayesian_layers.layers.weights.moments import keras_spec
+from bayesian_layers.layers.weights.moments import check_posterior, keras_spec
 from bayesian_layers.layers.weights.twins import Twin, twin
 from bayesian_layers.random_variable import RandomVariable
 from bayesian_layers.random_weights import RandomWeights
@@ -94,12 +93,7 @@ class Quadrature(Twin, RandomWeights):
         self.rule = rule
 
     def _check_posterior(self, weight):
-        if not isinstance(weight.posterior, Normal):
-            raise ValueError(
-                f"{type(self).__name__} needs weights with independent normal elements."
-                f" Received: a posterior of {type(weight.posterior).__name__} for "
-                f"{weight.name!r}."
-            )
+        check_posterior(self, weight)
 
     def build(self, input_shape):
         """Builds the layer."""
