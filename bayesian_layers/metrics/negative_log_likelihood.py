@@ -6,6 +6,10 @@ from keras import ops
 from bayesian_layers import losses
 from bayesian_layers.keras_contact import optimized
 from bayesian_layers.losses.distribution_loss import sum_of_weights
+from bayesian_layers.metrics.classes import classifier_of, weights_of_classes
+from bayesian_layers.metrics.weights import weights_like
+from bayesian_layers.prediction.prediction import Prediction
+from bayesian_layers.random_variable import RandomVariable
 
 
 class _OfPredictions(losses.NegativeLogLikelihood):
@@ -18,7 +22,7 @@ class _OfPredictions(losses.NegativeLogLikelihood):
 @optimized("down")
 @keras.saving.register_keras_serializable("bayesian_layers.metrics")
 class NegativeLogLikelihood(keras.metrics.Metric):
-    """-log p(y_true), for a model that ends with a stochastic output layer.
+    """-log p(y_true) of the predictive distribution.
 
     As in `bl.losses.NegativeLogLikelihood` the log-probability is summed over all axes
     but the first, masked steps are left out, and the sum is averaged over examples:
@@ -28,6 +32,11 @@ class NegativeLogLikelihood(keras.metrics.Metric):
     integrated out, and not the expected log-likelihood that is trained. In
     `compile(metrics=...)` it gives `nll` and `val_nll` to the logs, to `History` and to
     `EarlyStopping`.
+
+    `y_pred` is the random variable of any head; a `bl.Prediction`; or probabilities of
+    classes, `[..., classes]`, or of one class, `[B]` or `[..., 1]`. Of a prediction it
+    is that of the mixture over draws, the mean of `-prediction.log_prob(y_true)`; of a
+    classifier that of the `probs`, each position on its own.
 
     Keras hands weights to `compile(weighted_metrics=...)` only. There the mean is the
     weighted one, divided by the sum of the weights (where steps have weights of their
@@ -57,17 +66,29 @@ class NegativeLogLikelihood(keras.metrics.Metric):
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         """Adds a batch."""
-        self.total.assign_add(self._loss(y_true, y_pred, sample_weight))
+        total, size = self._sum(y_true, y_pred, sample_weight)
         if sample_weight is None:
-            count = ops.cast(ops.shape(y_pred)[0], self.dtype)
+            count = ops.cast(size, self.dtype)
         else:
             count = sum_of_weights(sample_weight, self.dtype)
+        self.total.assign_add(total)
         self.count.assign_add(count)
+
+    def _sum(self, y_true, y_pred, sample_weight):
+        """The weighted sum over examples, and their number."""
+        if isinstance(y_pred, RandomVariable):
+            return self._loss(y_true, y_pred, sample_weight), ops.shape(y_pred)[0]
+        if isinstance(y_pred, Prediction) and not y_pred._is_classifier:
+            values = ops.convert_to_tensor(-y_pred.log_prob(y_true), self.dtype)
+            weights = weights_like(values, y_pred, sample_weight, self.dtype)
+            values = ops.where(ops.equal(weights, 0.0), 0.0, values * weights)
+            return ops.sum(values), values.shape[0]
+        distribution = classifier_of(y_pred, y_true)
+        # The mask of the output is in the weights: the variable made here has none.
+        weights = weights_of_classes(distribution, y_pred, sample_weight, self.dtype)
+        variable = RandomVariable(distribution)
+        return self._loss(y_true, variable, weights), ops.shape(weights)[0]
 
     def result(self):
         """Returns the mean over examples."""
         return ops.divide_no_nan(self.total, self.count)
-
-    def get_config(self):
-        """Returns the constructor's arguments."""
-        return {"name": self.name, "dtype": self.dtype}

@@ -80,7 +80,7 @@ def test_it_is_logged_in_fit_and_can_be_watched():
 
 
 def test_it_needs_a_head_of_classes():
-    with pytest.raises(TypeError, match="Categorical"):
+    with pytest.raises(ValueError, match="Categorical expects `probs`"):
         bl.metrics.Accuracy().update_state(LABELS, LOGITS)
     with pytest.raises(TypeError, match="Categorical"):
         bl.metrics.Accuracy().update_state(LABELS, bl.Normal(np.zeros(50), 1.0))

@@ -7,6 +7,7 @@ from keras import ops
 from scipy import stats
 
 import bayesian_layers as bl
+from bayesian_layers.prediction.moments import Moments
 from tests.layers.outputs.table import array
 
 RNG = np.random.default_rng(0)
@@ -137,6 +138,34 @@ def test_it_can_be_saved():
     assert copy.name == "data"
 
 
-def test_it_needs_a_head():
-    with pytest.raises(TypeError, match="random variable"):
+def prediction_of(distribution):
+    """A prediction by the draws of a distribution `[S, B, ...]`."""
+    mean = array(distribution.mean()).mean(axis=0)
+    return bl.Prediction(Moments(type(distribution), 3, {"mean": mean}), distribution)
+
+
+def test_of_a_prediction_it_is_of_the_mixture_with_weights_too():
+    loc = RNG.normal(size=(3, 10, 2)).astype("float32")
+    prediction = prediction_of(bl.distributions.Normal(loc, 0.5))
+    y = Y[:, 0, :2].copy()
+    expected = -prediction.log_prob(y)
+    result = bl.metrics.NegativeLogLikelihood()(y, prediction)
+    np.testing.assert_allclose(float(result), expected.mean(), rtol=1e-5)
+    weight = np.array([0.0, *RNG.uniform(size=9)], "float32")
+    y[0] = np.nan
+    result = bl.metrics.NegativeLogLikelihood()(y, prediction, weight)
+    expected = np.average(expected[1:], weights=weight[1:])
+    np.testing.assert_allclose(float(result), expected, rtol=1e-5)
+
+
+def test_it_needs_the_draws_of_a_prediction_of_numbers():
+    prediction = bl.Prediction(
+        Moments(bl.distributions.Normal, 3, {"mean": np.zeros((10, 1))})
+    )
+    with pytest.raises(ValueError, match="store_samples=True"):
+        bl.metrics.NegativeLogLikelihood().update_state(Y[:, 0, :1], prediction)
+
+
+def test_it_needs_a_head_or_probabilities():
+    with pytest.raises(ValueError, match="Categorical expects `probs`"):
         bl.metrics.NegativeLogLikelihood().update_state(Y, LOC)
