@@ -8,7 +8,7 @@ from keras import ops
 
 from bayesian_layers import backend
 from bayesian_layers.conversion.copying import array_of
-from bayesian_layers.conversion.kronecker import Kronecker
+from bayesian_layers.conversion.curvature_sums import SUMS
 from bayesian_layers.distributions import Normal
 from bayesian_layers.random_variable import RandomVariable
 
@@ -61,7 +61,7 @@ def curvature(model, variables, structures, data, likelihood):
 
     jacobians = backend.example_jacobians(outputs)
     values = [ops.convert_to_tensor(v) for v in variables]
-    total = [None] * len(variables)
+    sums = [SUMS[structure]() for structure in structures]
     squared_error = 0.0
     for start in range(0, size, BATCH_SIZE):
         batch = keras.tree.map_structure(
@@ -75,25 +75,11 @@ def curvature(model, variables, structures, data, likelihood):
         roots = _roots(f, likelihood)
         if likelihood == "normal":
             squared_error += np.sum((target.reshape(f.shape) - f) ** 2)
-        for i, jacobian in enumerate(jacobians(values, batch)):
-            rows = array_of(ops.stop_gradient(jacobian)).astype("float64")
-            derivatives = np.einsum("bkr,bk...->br...", roots, rows)
-            derivatives = derivatives.reshape(-1, *rows.shape[2:])
-            part = _OF_DERIVATIVES[structures[i]](derivatives)
-            total[i] = part if total[i] is None else total[i] + part
-    return Curvature(total, size * f.shape[1], squared_error)
-
-
-def _full(derivatives):
-    rows = derivatives.reshape(len(derivatives), -1)
-    return rows.T @ rows
-
-
-def _diagonal(derivatives):
-    return np.sum(derivatives**2, axis=0).reshape(-1)
-
-
-_OF_DERIVATIVES = {"full": _full, "diagonal": _diagonal, "kronecker": Kronecker.of}
+        for found, jacobian in zip(sums, jacobians(values, batch), strict=True):
+            jacobian = array_of(ops.stop_gradient(jacobian)).astype("float64")
+            found.add(jacobian, roots)
+    totals = [found.total() for found in sums]
+    return Curvature(totals, size * f.shape[1], squared_error)
 
 
 def _roots(f, likelihood):
