@@ -46,7 +46,7 @@ def split(x, y, rng):
     return (x[train], y[train]), (x[test], y[test]), unit
 
 
-def linear_model(x):
+def linear_model(x, y):
     """A line through the data, with noise."""
     return keras.Sequential(
         [
@@ -58,11 +58,11 @@ def linear_model(x):
 
 
 def process(num_layers, num_inducing):
-    """A function that makes a Gaussian process of so many layers for some inputs."""
+    """A function that makes a Gaussian process of so many layers for some data."""
 
-    def make(x):
+    def make(x, y):
         return bl.layers.deep_gaussian_process(
-            x, num_layers=num_layers, num_inducing=num_inducing, seed=0
+            x, num_layers=num_layers, num_inducing=num_inducing, y=y, seed=0
         )
 
     return make
@@ -71,13 +71,13 @@ def process(num_layers, num_inducing):
 def evaluate(make, train, test, unit, steps, num_samples):
     """Trains a model; its log-likelihood per example and error, in the units of y."""
     x, y = train
-    model = make(x)
+    model = make(x, y)
     is_process = len(model.losses) > 0
     if is_process:
         bl.scale_kl(model, dataset_size=len(x))
-    batch_size = min(len(x), 1024)
+    batch_size = min(len(x), 256)
     epochs = max(1, round(steps * batch_size / len(x)))
-    decay = keras.optimizers.schedules.CosineDecay(0.01, steps, alpha=0.1)
+    decay = keras.optimizers.schedules.CosineDecay(0.01, steps)
     model.compile(keras.optimizers.Adam(decay), bl.losses.NegativeLogLikelihood())
     model.fit(x, y, batch_size=batch_size, epochs=epochs, verbose=0)
     prediction = bl.predict(
@@ -88,7 +88,7 @@ def evaluate(make, train, test, unit, steps, num_samples):
     return log_likelihood, error
 
 
-def main(data=None, splits=3, steps=2000, num_inducing=100, num_samples=100):
+def main(data=None, splits=3, steps=4000, num_inducing=100, num_samples=100):
     """Prints a table of test log-likelihoods and errors."""
     x, y = load(data)
     print(f"{len(x)} examples with {x.shape[1]} inputs, {splits} splits, {steps} steps")
@@ -119,7 +119,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", help="an .npz file with arrays X and y")
     parser.add_argument("--splits", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--steps", type=int, default=4000)
     parser.add_argument("--num-inducing", type=int, default=100)
     parser.add_argument("--num-samples", type=int, default=100)
     main(**vars(parser.parse_args()))

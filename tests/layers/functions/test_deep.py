@@ -118,3 +118,23 @@ def test_it_learns():
 def test_bad_arguments_are_refused():
     with pytest.raises(ValueError, match="`num_layers` should be a positive integer"):
         deep(num_layers=0)
+
+
+@pytest.mark.parametrize("num_layers", [1, 2])
+def test_given_targets_the_last_layer_starts_at_its_optimum(num_layers):
+    """That of the collapsed bound, at the inputs that the mean functions give it."""
+    model = deep(num_layers=num_layers, y=TARGETS)
+    *_, last, likelihood = model.layers
+    bound = array(last.collapsed_bound(X, TARGETS, 0.1))  # Inner ones are the identity.
+    distribution = likelihood(last(X)).distribution
+    data_term = array(distribution.expected_log_prob(TARGETS)).sum()
+    kl = array(last.random_weights["inducing_values"].kl())
+    np.testing.assert_allclose(array(likelihood.noise_variance), 0.1, rtol=1e-5)
+    np.testing.assert_allclose(data_term - kl, bound, rtol=1e-3)
+
+
+def test_targets_of_another_likelihood_are_refused():
+    with pytest.raises(ValueError, match="Gaussian noise"):
+        deep(y=TARGETS, likelihood=bl.layers.StudentTLikelihood())
+    with pytest.raises(ValueError, match=r"y.shape"):
+        deep(y=TARGETS[:-1])
