@@ -21,6 +21,7 @@ from bayesian_layers import (  # noqa: E402
     metrics,
     optimizers,
     parameterizations,
+    plots,
     programs,
     regularizers,
 )
@@ -98,6 +99,7 @@ __all__ = [
     "metrics",
     "optimizers",
     "parameterizations",
+    "plots",
     "predict",
     "programs",
     "regularizers",

@@ -1,12 +1,12 @@
 """Draws of random variables, or of the weights of a model, by name."""
 
-import importlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import keras
 import numpy as np
 
+from bayesian_layers.optional import optional_module
 from bayesian_layers.random_weights.kl import random_weights
 
 
@@ -160,16 +160,5 @@ class Draws(Mapping):
         return arviz.from_dict(groups)
 
 
-def extra(module: str) -> Any:
-    """Imports a module of the extra `mcmc`, or says how to install it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ImportError(
-            f"This needs {module.split('.')[0]}, which comes with the extra `mcmc`: "
-            '`pip install "bayesian-layers[mcmc]"`.'
-        ) from error
-
-
 def _arviz():
-    return extra("arviz")
+    return optional_module("arviz", "mcmc")

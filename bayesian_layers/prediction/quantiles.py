@@ -27,7 +27,7 @@ def mixture_quantile(distribution, q, samples):
     """
     if isinstance(distribution, Deterministic):
         return np.quantile(samples(), q, axis=0)
-    if not _is_continuous(distribution) or distribution.event_shape:
+    if not is_continuous(distribution) or distribution.event_shape:
         return np.quantile(samples(), q, axis=0, method="inverted_cdf")
     if q in (0.0, 1.0):
         raise ValueError(
@@ -40,7 +40,7 @@ def mixture_quantile(distribution, q, samples):
         return np.quantile(samples(), q, axis=0)
 
 
-def _is_continuous(distribution):
+def is_continuous(distribution):
     """Whether it has a density: so have all that can be reparameterized, and mixtures.
 
     Of a mixture the sample cannot, for the choice that it makes.

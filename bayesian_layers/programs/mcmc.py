@@ -9,7 +9,8 @@ import numpy as np
 from keras import ops
 
 from bayesian_layers import seeds
-from bayesian_layers.draws import Draws, extra
+from bayesian_layers.draws import Draws
+from bayesian_layers.optional import optional_module
 from bayesian_layers.programs.bound import BoundProgram
 from bayesian_layers.programs.unconstrained import Unconstrained
 from bayesian_layers.random_weights.kl import random_weights
@@ -106,7 +107,7 @@ def mcmc(
     """
     _check_backend()
     _check_arguments(kernel, num_warmup, num_samples, num_chains, start, chain_method)
-    infer = extra("numpyro.infer")
+    infer = optional_module("numpyro.infer", "mcmc")
     if seed is None:
         seed = int(np.random.randint(2**31))  # What `set_random_seed` seeds.
     start_seed, chain_seed = seeds.split(seed, 2)
