@@ -11,6 +11,7 @@ from bayesian_layers.default_backend import select_default_backend
 select_default_backend()
 
 from bayesian_layers import (  # noqa: E402
+    calibrate,
     callbacks,
     covariances,
     distributions,
@@ -80,6 +81,7 @@ __all__ = [
     "VariationalInference",
     "__version__",
     "block",
+    "calibrate",
     "callbacks",
     "condition",
     "covariances",
