@@ -29,6 +29,7 @@ from bayesian_layers import (  # noqa: E402
 from bayesian_layers.constructors import CONSTRUCTORS  # noqa: E402
 from bayesian_layers.conversion import to_bayesian, to_deterministic  # noqa: E402
 from bayesian_layers.draws import Draws  # noqa: E402
+from bayesian_layers.ensemble import Ensemble  # noqa: E402
 from bayesian_layers.expected_log_likelihood import (  # noqa: E402
     expected_log_likelihood,
 )
@@ -72,6 +73,7 @@ globals().update(CONSTRUCTORS)
 
 __all__ = [
     "Draws",
+    "Ensemble",
     "FullRankGuide",
     "MeanFieldGuide",
     "Prediction",

@@ -12,7 +12,7 @@ import threading
 
 import keras
 import numpy as np
-from keras.src.backend import get_keras_mask
+from keras.src.backend import get_keras_mask, set_keras_mask
 from keras.src.backend.common import global_state
 from keras.src.backend.common.stateless_scope import (
     get_stateless_scope,
@@ -497,6 +497,20 @@ def mask_of(output):
     return get_keras_mask(output)
 
 
+def attach_mask(output, mask):
+    """Attaches a mask to the output of a layer, unless it is `None`."""
+    if mask is not None:
+        set_keras_mask(output, mask)
+
+
+def carried_losses(model):
+    """Returns the losses of a stateless call while Keras computes its loss, or `[]`.
+
+    On JAX the scope of the call has ended by then, and with it what the call added.
+    """
+    return model._losses_override
+
+
 def optimized(direction):
     """Tells callbacks whether a metric should go `"up"` or `"down"`: a decorator.
 
@@ -574,7 +588,73 @@ def exchange_compiled_functions(model, functions):
     return had
 
 
+# The state of training on JAX.
+
+
+class OwnTrainState:
+    """A mixin for models whose state in `fit`, on JAX, has a form of its own.
+
+    Keras takes the state from the variables when an epoch begins, hands it from step to
+    step and puts it back when somebody needs it. A subclass writes `train_state()` and
+    `set_train_state(state)`. Evaluation and prediction have the state that Keras gives
+    them. Without these hooks `train_step` would get lists of all variables.
+
+    Attributes:
+        frees_memory: Whether the values of the variables are not needed any more, once
+            there is a newer state.
+    """
+
+    _KINDS = (
+        "trainable_variables",
+        "non_trainable_variables",
+        "optimizer_variables",
+        "metrics_variables",
+    )
+    frees_memory = False
+
+    def _get_jax_state(self, *, purge_model_variables=False, **kinds):
+        if not kinds.get("optimizer_variables"):
+            kinds["purge_model_variables"] = purge_model_variables
+            return super()._get_jax_state(**kinds)
+        self.frees_memory = purge_model_variables
+        return self.train_state()
+
+    def jax_state_sync(self):
+        """Puts the state of a program that has run back into the variables."""
+        state = getattr(self, "_jax_state", None)
+        if not state or self._jax_state_synced:
+            return
+        if "optimizer_variables" not in state:
+            super().jax_state_sync()
+            return
+        self.set_train_state(tuple(state[kind] for kind in self._KINDS))
+        self._jax_state_synced = True
+
+
+def purge(variable):
+    """Frees the memory of a variable until it is assigned to, as Keras' `fit` does."""
+    variable._value = None
+
+
 # Optimizers.
+
+
+_EXCLUSIONS = ("_exclude_from_weight_decay", "_exclude_from_weight_decay_pattern")
+
+
+def copied_optimizer(optimizer):
+    """Returns a new optimizer with the configuration of another.
+
+    What `exclude_from_weight_decay` was told is not in the config.
+    """
+    copy = type(optimizer).from_config(optimizer.get_config())
+    of, to = optimizer, copy
+    while of is not None:
+        for name in _EXCLUSIONS:
+            if hasattr(of, name):
+                setattr(to, name, getattr(of, name))
+        of, to = (getattr(o, "inner_optimizer", None) for o in (of, to))
+    return copy
 
 
 def is_decayed(optimizer, variable):

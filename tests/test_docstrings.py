@@ -59,8 +59,9 @@ def test_python_blocks_of_a_page_run(path):
 
 
 def public_objects():
-    namespaces = (bl.covariances, bl.distributions, bl.distributions.transforms)
-    for namespace in (bl, *namespaces, bl.layers):
+    distributions = (bl.distributions, bl.distributions.transforms)
+    after = (bl.metrics, bl.calibrate, bl.plots)
+    for namespace in (bl, bl.covariances, *distributions, bl.layers, *after):
         for name in getattr(namespace, "__all__", vars(namespace)):
             value = getattr(namespace, name)
             if (inspect.isclass(value) or inspect.isfunction(value)) and (

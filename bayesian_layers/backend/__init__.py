@@ -26,6 +26,8 @@ the same functions; the one that belongs to `keras.backend.backend()` is used:
 - `seed_state(key)`: a key, traced or not, as the state of a seed generator;
 - `map_draws(function, keys)`: the results, scalars, of a function that draws by a key;
 - `vectorize(function)`: from a structure to a tensor, over one more leading axis;
+- `maps_models`: whether a train step is a function of its state, and `vectorize` takes
+  models of one architecture as one;
 - `compiles_gamma_noise`: whether the samplers above can be compiled by XLA;
 - `compile_inference(function)`, and `scan(function, carry, xs)` to use in it;
 - `example_jacobians(function)`: the derivatives of each example by parameters;
@@ -67,6 +69,7 @@ is_differentiated = _implementation.is_differentiated
 lgamma = _implementation.lgamma
 log_ndtr = _implementation.log_ndtr
 map_draws = _implementation.map_draws
+maps_models = _implementation.maps_models
 ndtri = _implementation.ndtri
 output_spec = _implementation.output_spec
 pullback = _implementation.pullback

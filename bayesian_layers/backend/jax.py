@@ -18,6 +18,7 @@ log_ndtr = special.log_ndtr
 ndtri = special.ndtri
 
 compiles_gamma_noise = True
+maps_models = True
 
 
 def cholesky(matrix):

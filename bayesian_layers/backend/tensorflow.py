@@ -18,6 +18,7 @@ ndtri = tf.math.ndtri
 
 # XLA has no samplers of gamma and Poisson noise there.
 compiles_gamma_noise = False
+maps_models = False
 
 
 def betainc(a, b, x):

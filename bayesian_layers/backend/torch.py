@@ -14,6 +14,7 @@ log_ndtr = torch.special.log_ndtr
 ndtri = torch.special.ndtri
 
 compiles_gamma_noise = True
+maps_models = False
 
 
 def betainc(a, b, x):

@@ -2,6 +2,7 @@
 
 import functools
 import numbers
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -9,22 +10,17 @@ import numpy as np
 
 from bayesian_layers import seeds
 from bayesian_layers.draws import Draws
+from bayesian_layers.ensemble import Ensemble
 from bayesian_layers.prediction.batches import Batches
 from bayesian_layers.prediction.collected import Collected
 from bayesian_layers.prediction.moments import CLASSIFIERS
+from bayesian_layers.prediction.parts import check_alike, parts_of
 from bayesian_layers.prediction.prediction import Prediction
-from bayesian_layers.prediction.program import (
-    Settings,
-    num_bytes,
-    program_of,
-)
-
-# The largest number of draws between two steps of the progress bar.
-CHUNK = 16
+from bayesian_layers.prediction.program import Settings, num_bytes
 
 
 def predict(
-    model: keras.Model,
+    model: keras.Model | Sequence[keras.Model],
     x: Any,
     num_samples: int | None = None,
     batch_size: int | None = 32,
@@ -42,21 +38,28 @@ def predict(
     a `Prediction`, with mean, standard deviation, what of it comes from the weights
     and what from the data, quantiles, class probabilities and log-likelihoods. Each
     draw is one function: the same for all examples and batches, by every estimator; of
-    an ensemble such as `bl.layers.DenseBatchEnsemble` draw i is member i, modulo the
-    number of members. If
-    the model ends with a stochastic output layer, its distribution is used, not a draw
-    from it.
+    an ensemble, `bl.Ensemble` or layers such as `bl.layers.DenseBatchEnsemble`, draw i
+    is member i, modulo the number of members. If the model ends with a stochastic
+    output layer, its distribution is used, not a draw from it.
+
+    Several models, in a list, predict together: the draws are those of the first, then
+    of the next, in equal numbers. They may differ in all but their outputs, which have
+    to be of one structure, shape and family of distributions.
 
     All draws run in one compiled program. What a Sequential or Functional model
     computes before its first random layer is computed once. Batch normalization and
     dropout are in inference mode.
 
     Args:
-        model: A model, built or called before.
+        model: A model, a `bl.Ensemble`, or a list of models.
         x: What `model.predict` takes: arrays, tensors, a `tf.data.Dataset`, a
             PyTorch `DataLoader`, a generator of batches, ...
-        num_samples: The number of draws of the weights. Defaults to 100, or to the
-            number of the given `draws`; fewer than these are taken evenly from them.
+        num_samples: The number of draws of the weights, in all. Defaults to 100, or to
+            the number of the given `draws`; fewer than these are taken evenly from
+            them. For an ensemble or a list of models it defaults to one for each; if
+            they have random weights, or layers that are `stochastic`, to the multiple
+            of their number nearest to 100. Of a list the first models have one more
+            draw if they do not divide evenly.
         batch_size: The number of examples that are run at once, for arrays. Besides
             the results, memory is that of one draw for one batch, and a few small ones
             more.
@@ -90,50 +93,40 @@ def predict(
     True
     """
     stochastic = (stochastic,) if isinstance(stochastic, type) else tuple(stochastic)
-    if num_samples is None:
-        num_samples = 100 if draws is None else draws.num_chains * draws.num_draws
-    _check(model, num_samples, batch_size, from_logits, stochastic)
+    model = list(model) if isinstance(model, (list, tuple)) else model
+    _check_model(model, draws)
+    _check(num_samples, batch_size, from_logits, stochastic)
     if seed is None:
         seed = int(np.random.randint(2**31))  # What `set_random_seed` seeds.
-    seed, num_samples = int(seed) % 2**64, int(num_samples)
+    seed = int(seed) % 2**64
     batches = Batches(x, batch_size)
-    if not model.built:
-        model(keras.tree.map_structure(lambda a: a[:1], batches.first), training=False)
+    for each in model if isinstance(model, list) else [model]:
+        if not each.built:
+            example = keras.tree.map_structure(lambda a: a[:1], batches.first)
+            each(example, training=False)
     settings = Settings(stochastic, from_logits, bool(store_samples))
-    targets, given = _given(model, draws, num_samples)
-    program = program_of(model, settings, targets)
-    outputs = program.spec(batches.first).outputs
+    num_samples = None if num_samples is None else int(num_samples)
+    parts = parts_of(model, settings, draws, num_samples)
+    check_alike(parts, batches.first)
+    num_samples = sum(part.count for part in parts)
+    outputs = parts[0].program.spec(batches.first).outputs
     collected = [Collected(type(d)) for d in keras.tree.flatten(outputs)]
     bar = keras.utils.Progbar(
         batches.count, verbose=1 if verbose == "auto" else verbose
     )
-    # By the position of a weight in the model: names change when it is made anew.
-    weight_seeds = seeds.table([seed, 0], num_samples, program.num_weights)
-    # Draw i is member i of an ensemble, in all layers.
-    weight_seeds[:, program.numbered_weights] = np.arange(num_samples)[:, None]
-    chunk, done = _chunk(num_samples), 0
-    for group, sizes in batches.groups(functools.partial(_bytes, program, chunk)):
-        count = len(keras.tree.flatten(group)[0])
-        other_seeds = [
-            seeds.table([seed, 1, done + i], num_samples, program.num_generators)
-            for i in range(count)
-        ]
-        other_seeds = np.stack(other_seeds, axis=1)
-        features = program.features(group)
-        totals, drawn = program.start(group), 0
-        while drawn < num_samples:
-            part = slice(drawn, drawn + chunk)
-            drawn, totals, stored = program(
-                features,
-                weight_seeds[part],
-                other_seeds[part],
-                [values[part] for values in given],
-                totals,
-                drawn,
-            )
-            for output, distribution in zip(collected, stored, strict=False):
-                output.add_draws(distribution, sizes)
-            bar.update(done + len(sizes) * drawn // num_samples)
+    done = 0
+    for group, sizes in batches.groups(functools.partial(_bytes, parts)):
+        numbers_of_batches = range(done, done + len(keras.tree.flatten(group)[0]))
+        totals, drawn = parts[0].program.start(group), 0
+        for part in parts:
+            features = part.program.features(group)
+            for arguments in part.draws(seed, numbers_of_batches):
+                drawn, totals, stored = part.program(
+                    features, *arguments, totals, drawn
+                )
+                for output, distribution in zip(collected, stored, strict=False):
+                    output.add_draws(distribution, sizes)
+                bar.update(done + len(sizes) * drawn // num_samples)
         for output, total in zip(collected, totals, strict=True):
             means = output.add_totals(total, sizes)
             _check_probabilities(means, output.family, from_logits)
@@ -147,37 +140,44 @@ def predict(
     return keras.tree.pack_sequence_as(outputs, predictions)
 
 
-def _given(model, draws, num_samples):
-    """The weights that are given, and so many draws of each, evenly from all."""
-    if draws is None:
-        return [], []
-    count = draws.num_chains * draws.num_draws
-    if num_samples > count:
-        raise ValueError(
-            f"There are {count} draws to predict by. Received: "
-            f"num_samples={num_samples}"
-        )
-    chosen = np.arange(num_samples) * count // num_samples
-    targets, values = zip(*draws.of_model(model), strict=True)
-    return targets, [array[chosen] for array in values]
-
-
-def _bytes(program, chunk, batch):
+def _bytes(parts, batch):
     """What a batch takes in memory while its group is run."""
-    spec = program.spec(batch)
-    stored = chunk * num_bytes(spec.outputs) if program.settings.store_samples else 0
+    return max(_bytes_of_part(part, batch) for part in parts)
+
+
+def _bytes_of_part(part, batch):
+    spec = part.program.spec(batch)
+    stores = part.program.settings.store_samples
+    stored = part.chunk * num_bytes(spec.outputs) if stores else 0
     return num_bytes((batch, spec.features, spec.moments)) + stored
 
 
-def _chunk(num_samples):
-    """The number of draws that are run at once: the same one each time."""
-    return max(n for n in range(1, CHUNK + 1) if num_samples % n == 0)
+def _check_model(model, draws):
+    for each in model if isinstance(model, list) else [model]:
+        if not isinstance(each, keras.Model):
+            raise TypeError(
+                "Expected a `keras.Model`, or a list of such. "
+                f"Received: {each!r} in model={model!r}"
+            )
+    if model == []:
+        raise ValueError("Expected at least one model. Received: model=[]")
+    if isinstance(model, list) and any(isinstance(each, Ensemble) for each in model):
+        raise ValueError(
+            "Expected a list of single models, which have equal weights. For members "
+            "of an ensemble among them write `[*ensemble.members, other]`. "
+            f"Received: model={model!r}"
+        )
+    if draws is not None and isinstance(model, (list, Ensemble)):
+        raise ValueError(
+            "`draws` are of the weights of one model. Predict by it alone. "
+            f"Received: draws={draws!r} and model={model!r}"
+        )
 
 
-def _check(model, num_samples, batch_size, from_logits, stochastic):
-    if not isinstance(model, keras.Model):
-        raise TypeError(f"Expected a `keras.Model`. Received: {model!r}")
-    if not (isinstance(num_samples, numbers.Integral) and num_samples > 0):
+def _check(num_samples, batch_size, from_logits, stochastic):
+    if num_samples is not None and not (
+        isinstance(num_samples, numbers.Integral) and num_samples > 0
+    ):
         raise ValueError(
             "`num_samples` should be a positive integer. "
             f"Received: num_samples={num_samples}"
