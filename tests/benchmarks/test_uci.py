@@ -26,7 +26,9 @@ def recipes(uci, monkeypatch):
     fit = recipes.fit
     monkeypatch.setattr(recipes, "STEPS_OF_EPOCH", 1)
     monkeypatch.setattr(
-        recipes, "fit", lambda model, x, y, _, **kwargs: fit(model, x, y, 2, **kwargs)
+        recipes,
+        "fit",
+        lambda model, x, y, _, *args, **kw: fit(model, x, y, 2, *args, **kw),
     )
     return recipes
 
