@@ -135,10 +135,7 @@ def classification(name, train_data, test_data, options):
     probs = bl.predict(model, x_test, options.num_samples, seed=0, verbose=0).probs
     chosen = np.take_along_axis(probs, y_test[:, None].astype(int), axis=-1)
     correct = np.argmax(probs, axis=-1) == y_test
-    confidence = np.max(probs, axis=-1)
-    bins = np.minimum((confidence * 15).astype(int), 14)
-    gaps = [np.sum((confidence - correct)[bins == b]) for b in range(15)]
-    ece = np.sum(np.abs(gaps)) / len(y_test)
+    ece = float(bl.metrics.ExpectedCalibrationError()(y_test, probs))
     return np.mean(correct), -np.mean(np.log(chosen + 1e-12)), ece
 
 

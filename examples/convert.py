@@ -108,15 +108,6 @@ def best_laplace(net, x, y, validation, stddevs, num_draws, layers, structure):
     )
 
 
-def calibration_error(probs, labels, num_bins=15):
-    """The gap between confidence and accuracy, over bins of confidence."""
-    confidence = np.max(probs, axis=-1)
-    correct = np.argmax(probs, axis=-1) == labels
-    bins = np.minimum((confidence * num_bins).astype(int), num_bins - 1)
-    gaps = [np.sum((confidence - correct)[bins == b]) for b in range(num_bins)]
-    return np.sum(np.abs(gaps)) / len(labels)
-
-
 def score(model, x, labels, num_draws):
     """Accuracy, negative log-likelihood and calibration error."""
     probs = bl.predict(
@@ -124,7 +115,8 @@ def score(model, x, labels, num_draws):
     ).probs
     accuracy = np.mean(np.argmax(probs, axis=-1) == labels)
     nll = -np.mean(np.log(probs[np.arange(len(labels)), labels] + 1e-9))
-    return accuracy, nll, calibration_error(probs, labels)
+    ece = float(bl.metrics.ExpectedCalibrationError()(labels, probs))
+    return accuracy, nll, ece
 
 
 def run(

@@ -42,20 +42,11 @@ def train(model, x, y, epochs, kl_weight=1.0):
     return model
 
 
-def calibration_error(probs, labels, num_bins=15):
-    """The gap between confidence and accuracy, over bins of confidence."""
-    confidence = np.max(probs, axis=-1)
-    correct = np.argmax(probs, axis=-1) == labels
-    bins = np.minimum((confidence * num_bins).astype(int), num_bins - 1)
-    gaps = [np.sum((confidence - correct)[bins == b]) for b in range(num_bins)]
-    return np.sum(np.abs(gaps)) / len(labels)
-
-
 def report(name, probs, labels):
     """Prints a row of the table."""
     accuracy = np.mean(np.argmax(probs, axis=-1) == labels)
     nll = -np.mean(np.log(probs[np.arange(len(labels)), labels] + 1e-9))
-    ece = calibration_error(probs, labels)
+    ece = float(bl.metrics.ExpectedCalibrationError()(labels, probs))
     confidence = np.mean(np.max(probs, axis=-1))
     print(f"{name:20}{accuracy:10.3f}{nll:8.3f}{ece:8.3f}{confidence:12.3f}")
 

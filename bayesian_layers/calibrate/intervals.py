@@ -4,7 +4,7 @@ import numpy as np
 
 from bayesian_layers.calibrate.calibrator import register
 from bayesian_layers.calibrate.conformal import Conformal
-from bayesian_layers.calibrate.predictions import is_of_classes, is_one_value
+from bayesian_layers.calibrate.predictions import is_one_value
 from bayesian_layers.calibrate.targets import host_targets
 
 
@@ -35,7 +35,7 @@ class Intervals(Conformal):
         return self._residuals(y, *arrays)
 
     def _checked_arrays(self, prediction):
-        if is_of_classes(prediction):
+        if prediction.is_classifier:
             raise ValueError(
                 "Intervals are for outputs that are numbers. Use "
                 f"`bl.calibrate.ConformalSets` for classes. Received: {prediction!r}"

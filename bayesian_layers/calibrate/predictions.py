@@ -5,24 +5,18 @@ import keras
 from bayesian_layers import keras_contact
 from bayesian_layers.distributions import Deterministic
 from bayesian_layers.layers.outputs.output_layer import OutputLayer
-from bayesian_layers.prediction.moments import CLASSIFIERS
 from bayesian_layers.prediction.trunk import is_random
 from bayesian_layers.random_weights.kl import random_layers
 
 
-def is_of_classes(prediction):
-    """Whether a prediction is that of a classifier."""
-    return issubclass(prediction._family, CLASSIFIERS)
-
-
 def is_one_value(prediction):
     """Whether a prediction is one value for each output, with no uncertainty."""
-    return issubclass(prediction._family, Deterministic) and prediction.num_samples == 1
+    return issubclass(prediction.family, Deterministic) and prediction.num_samples == 1
 
 
 def draws_of(prediction):
     """Returns two integers, which tell the draws of predictions from each other."""
-    return [int(prediction.num_samples), int(prediction._seed)]
+    return [int(prediction.num_samples), int(prediction.seed)]
 
 
 def has_random_draws(model):

@@ -122,7 +122,7 @@ class TemperatureScaling(Calibrator):
             "entropy": ops.convert_to_numpy(ops.sum(moments["entropy"], axis=0)),
         }
         moments = Moments(family, prediction.num_samples, totals)
-        return Prediction(moments, distribution, prediction._seed)
+        return Prediction(moments, distribution, prediction.seed)
 
     def to_keras(self):
         """Returns a plain Keras model of the scaled outputs.

@@ -29,7 +29,7 @@ def classifier_of(y_pred, y_true=None):
             of one-hot vectors.
     """
     if isinstance(y_pred, Prediction):
-        return y_pred._family(probs=y_pred.probs)
+        return y_pred.family(probs=y_pred.probs)
     if not isinstance(y_pred, RandomVariable):
         return _of_probabilities(y_pred, y_true)
     distribution = y_pred.distribution.predictive()

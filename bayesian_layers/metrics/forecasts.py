@@ -59,7 +59,7 @@ class PredictionForecast:
     """The mixture over the draws of a `bl.Prediction`."""
 
     def __init__(self, prediction):
-        _check_numbers(prediction._family, prediction)
+        _check_numbers(prediction.family, prediction)
         self.prediction = prediction
 
     @property

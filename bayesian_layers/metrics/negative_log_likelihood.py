@@ -78,7 +78,7 @@ class NegativeLogLikelihood(keras.metrics.Metric):
         """The weighted sum over examples, and their number."""
         if isinstance(y_pred, RandomVariable):
             return self._loss(y_true, y_pred, sample_weight), ops.shape(y_pred)[0]
-        if isinstance(y_pred, Prediction) and not y_pred._is_classifier:
+        if isinstance(y_pred, Prediction) and not y_pred.is_classifier:
             values = ops.convert_to_tensor(-y_pred.log_prob(y_true), self.dtype)
             weights = weights_like(values, y_pred, sample_weight, self.dtype)
             values = ops.where(ops.equal(weights, 0.0), 0.0, values * weights)

@@ -29,6 +29,8 @@ class Prediction:
 
     Attributes:
         num_samples: The number of draws.
+        family: The class of the distributions; `Deterministic` for plain outputs.
+        is_classifier: Whether they are distributions over classes.
         mean: The predictive mean `[examples, ...]`; of classifiers the `probs`.
         stddev: The predictive standard deviation.
         epistemic: The variance of the means of the draws: what more data would
@@ -54,12 +56,12 @@ class Prediction:
         seed: int = 0,
     ):
         self._moments = moments
-        self._family = moments.family
+        self.family = moments.family
         self._distribution = distribution
-        self._seed = seed
+        self.seed = seed
 
     def __repr__(self):
-        family = self._family.__name__
+        family = self.family.__name__
         return (
             f"<Prediction of {len(self.mean)} examples, {self.num_samples} samples of "
             f"{'values' if family == 'Deterministic' else family}>"
@@ -79,17 +81,17 @@ class Prediction:
         return self._distribution
 
     @property
-    def _is_classifier(self):
-        return issubclass(self._family, CLASSIFIERS)
+    def is_classifier(self) -> bool:
+        return issubclass(self.family, CLASSIFIERS)
 
     def _check_classifier(self, name):
-        if not self._is_classifier:
+        if not self.is_classifier:
             raise ValueError(
                 f"`{name}` is for classifiers: models with a head such as "
                 "`bl.layers.Categorical`, or with plain outputs that "
                 "`bl.predict(..., from_logits=True)` takes for logits, or "
                 "`from_logits=False` for probabilities. Received: from_logits=None and "
-                f"outputs of type {self._family.__name__}"
+                f"outputs of type {self.family.__name__}"
             )
 
     # Moments.
@@ -100,19 +102,19 @@ class Prediction:
 
     @property
     def stddev(self) -> np.ndarray:
-        if self._is_classifier:
+        if self.is_classifier:
             return np.sqrt(self.probs * (1.0 - self.probs))
         return np.sqrt(self.epistemic + self.aleatoric)
 
     @property
     def epistemic(self) -> np.ndarray:
-        if self._is_classifier:
+        if self.is_classifier:
             return self.mutual_information
         return self._moments.variance_of_means
 
     @property
     def aleatoric(self) -> np.ndarray:
-        if self._is_classifier:
+        if self.is_classifier:
             return self._moments.mean_of_entropies
         return self._moments.mean_of_variances
 
@@ -128,7 +130,7 @@ class Prediction:
         self._check_classifier("entropy")
         rows = max(1, BLOCK_BYTES * len(self.probs) // max(1, self.probs.nbytes))
         blocks = [
-            ops.convert_to_numpy(self._family(probs=block).entropy())
+            ops.convert_to_numpy(self.family(probs=block).entropy())
             for block in np.split(self.probs, range(rows, len(self.probs), rows))
         ]
         return np.concatenate(blocks)
@@ -142,7 +144,7 @@ class Prediction:
 
     @functools.cached_property
     def samples(self) -> np.ndarray:
-        return ops.convert_to_numpy(self.distribution.sample(seed=self._seed))
+        return ops.convert_to_numpy(self.distribution.sample(seed=self.seed))
 
     def quantile(self, q: float | Sequence[float] | np.ndarray) -> np.ndarray:
         """Returns the quantiles of the predictive distribution, `[examples, ...]`.
@@ -185,7 +187,7 @@ class Prediction:
             y: Targets `[examples, ...]`. As in `bl.losses.NegativeLogLikelihood` the
                 log-probability is summed over all axes but that of the examples.
         """
-        if issubclass(self._family, Deterministic):
+        if issubclass(self.family, Deterministic):
             raise ValueError(
                 "`log_prob` needs a distribution over outputs: a model with a head "
                 "such as `bl.layers.Normal`, or `from_logits` for a classifier. "

@@ -107,8 +107,8 @@ def test_prediction_holds_functions(name):
     backwards = bl.predict(
         model, row.inputs[::-1], num_samples=3, seed=1, batch_size=4, verbose=0
     )
-    expected = prediction.mean if not prediction._is_classifier else prediction.probs
-    found = backwards.mean if not backwards._is_classifier else backwards.probs
+    expected = prediction.mean if not prediction.is_classifier else prediction.probs
+    found = backwards.mean if not backwards.is_classifier else backwards.probs
     np.testing.assert_allclose(found[::-1], expected, atol=1e-4)
 
 
