@@ -90,7 +90,7 @@ def ensemble(x, y, seed, size=5, steps=20_000):
     return predictor(fit(bl.Ensemble(member, size), x, y, steps), seed=seed)
 
 
-def process(num_layers, num_inducing, steps, batch_size):
+def process(num_layers, num_inducing, steps):
     """A sparse Gaussian process, or a deep one of several layers."""
 
     def recipe(x, y, seed):
@@ -98,7 +98,7 @@ def process(num_layers, num_inducing, steps, batch_size):
             x, num_layers=num_layers, num_inducing=num_inducing, y=y, seed=seed
         )
         bl.scale_kl(model, dataset_size=len(x))
-        fit(model, x, y, steps, batch_size)
+        fit(model, x, y, steps, batch_size=256)
         return predictor(model, num_samples=100, seed=seed)
 
     return recipe
@@ -160,7 +160,7 @@ RECIPES = {
     "dropout": dropout,
     "ensemble": ensemble,
     "nuts": nuts,
-    "sparse_gp": process(1, num_inducing=200, steps=4_000, batch_size=256),
-    "deep_gp_2": process(2, num_inducing=100, steps=8_000, batch_size=128),
-    "deep_gp_3": process(3, num_inducing=100, steps=8_000, batch_size=128),
+    "sparse_gp": process(1, num_inducing=200, steps=4_000),
+    "deep_gp_2": process(2, num_inducing=100, steps=8_000),
+    "deep_gp_3": process(3, num_inducing=100, steps=8_000),
 }
