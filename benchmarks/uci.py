@@ -33,7 +33,6 @@ import numpy as np
 
 NUM_SPLITS = 20
 REQUIRED = ("flipout", "moments", "dropout", "ensemble", "sparse_gp", "deep_gp_2")
-COLUMNS = ("log_likelihood", "rmse", "coverage")
 
 
 def files_of(names, data_dir):
@@ -88,6 +87,8 @@ def run(path, method, number):
     # isort: split
     import keras
 
+    if method not in uci_recipes.RECIPES:
+        raise SystemExit(f"--methods are {list(uci_recipes.RECIPES)}. Not: {method}")
     train, (x, y), unit = split(*load(path), number)
     keras.utils.set_random_seed(number)
     start = time.perf_counter()
@@ -158,7 +159,9 @@ def table(options):
             values = {name: [r[name] for r in results] for name in results[0]}
             row = f"{data + ', ' + method:24}"
             for name in ("log_likelihood", "rmse"):
-                error = np.std(values[name], ddof=1) / np.sqrt(options.splits)
+                # Of one split there is no standard error.
+                spread = np.std(values[name], ddof=1) if len(results) > 1 else np.nan
+                error = spread / np.sqrt(len(results))
                 row += f"{np.mean(values[name]):10.3f} +-{error:5.3f}"
             row += f"{np.mean(values['coverage']):10.2f}"
             print(row + f"{np.mean(values['seconds']):10.1f}", flush=True)
