@@ -15,6 +15,9 @@ Each method of `uci_recipes.py` is one recipe, which does not know the data. A d
 is an `.npz` file with `X` and `y`, anywhere below DATA or named by its path. `--quick`
 runs 3 splits.
 
+`--validate` holds out a tenth of the training data of each split and scores on them
+instead: a recipe is to be chosen so, and not by the test data.
+
 Each result is a JSON file in DIR. What is there is not run again: a run that was cut
 short goes on. A file does not know the recipe that made it: where that has changed,
 give another DIR. `--processes` share the work, a core for each.
@@ -63,12 +66,17 @@ def load(path):
     return x.astype("float64"), y.reshape(-1, 1).astype("float64")
 
 
-def split(x, y, number):
-    """Training and test data of a split, standardized, and the unit of y."""
+def split(x, y, number, validate=False):
+    """Training and test data of a split, standardized, and the unit of y.
+
+    To validate, the last tenth of the training data stand in for the test data.
+    """
     rng = np.random.RandomState(1)
     for _ in range(number + 1):
         order = rng.permutation(len(x))
     train, test = np.split(order, [round(0.9 * len(x))])
+    if validate:
+        train, test = np.split(train, [round(0.9 * len(train))])
 
     def standardized(values):
         mean, stddev = values[train].mean(axis=0), values[train].std(axis=0)
@@ -79,7 +87,7 @@ def split(x, y, number):
     return (x_train, y_train), (x_test, y_test), float(y[train].std())
 
 
-def run(path, method, number):
+def run(path, method, number, validate=False):
     """The result of a method on a split, in the units of the data."""
     # Imported before keras, it selects JAX unless you have chosen a backend.
     import uci_recipes
@@ -89,7 +97,7 @@ def run(path, method, number):
 
     if method not in uci_recipes.RECIPES:
         raise SystemExit(f"--methods are {list(uci_recipes.RECIPES)}. Not: {method}")
-    train, (x, y), unit = split(*load(path), number)
+    train, (x, y), unit = split(*load(path), number, validate)
     keras.utils.set_random_seed(number)
     start = time.perf_counter()
     prediction = uci_recipes.RECIPES[method](*train, seed=number)(x)
@@ -105,7 +113,8 @@ def run(path, method, number):
 
 def file_of(options, data, method, number):
     """Where a result is kept."""
-    return pathlib.Path(options.output) / f"{data}_{method}_{number}.json"
+    kind = "_validated" if options.validate else ""
+    return pathlib.Path(options.output) / f"{data}_{method}_{number}{kind}.json"
 
 
 def work(options, part):
@@ -119,7 +128,7 @@ def work(options, part):
                 file = file_of(options, data, method, number)
                 if file.exists():
                     continue
-                result = run(path, method, number)
+                result = run(path, method, number, options.validate)
                 partial = file.with_suffix(".partial")
                 partial.write_text(json.dumps(result))
                 partial.rename(file)  # A run that is cut short leaves no half of one.
@@ -148,7 +157,8 @@ def share(options):
 
 def table(options):
     """Prints means and standard errors over the splits."""
-    print(f"{options.splits} splits")
+    kind = ", scored on held-out training data" if options.validate else ""
+    print(f"{options.splits} splits{kind}")
     print(f"{'':24}{'log-likelihood':>18}{'RMSE':>18}{'in 90%':>10}{'seconds':>10}")
     for data in files_of(options.data, options.data_dir):
         for method in options.methods:
@@ -177,6 +187,7 @@ def parse(arguments=None):
     parser.add_argument("--methods", nargs="+", default=list(REQUIRED))
     parser.add_argument("--splits", type=int, default=NUM_SPLITS)
     parser.add_argument("--quick", action="store_true", help="3 splits")
+    parser.add_argument("--validate", action="store_true", help="not the test data")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--part", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
