@@ -75,9 +75,9 @@ def evaluate(make, train, test, unit, steps, num_samples):
     is_process = len(model.losses) > 0
     if is_process:
         bl.scale_kl(model, dataset_size=len(x))
-    batch_size = min(len(x), 256)
+    batch_size = min(len(x), 512)
     epochs = max(1, round(steps * batch_size / len(x)))
-    decay = keras.optimizers.schedules.CosineDecay(0.01, steps)
+    decay = keras.optimizers.schedules.CosineDecay(0.03, steps)
     model.compile(keras.optimizers.Adam(decay), bl.losses.NegativeLogLikelihood())
     model.fit(x, y, batch_size=batch_size, epochs=epochs, verbose=0)
     prediction = bl.predict(

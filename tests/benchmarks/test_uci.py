@@ -56,6 +56,19 @@ def test_splits_are_those_of_the_usual_protocol(uci):
         np.testing.assert_allclose(unit, Y[train].std())
 
 
+def test_validation_never_sees_the_test_data(uci):
+    order = np.random.RandomState(1).permutation(41)
+    train, held_out = order[:33], order[33:37]
+    (x, y), (x_new, y_new), unit = uci.split(X, Y[:, None], 0, validate=True)
+    targets = (Y - Y[train].mean()) / Y[train].std()
+    np.testing.assert_allclose(y[:, 0], targets[train], atol=1e-5)
+    np.testing.assert_allclose(y_new[:, 0], targets[held_out], atol=1e-5)
+    mean, stddev = X[train].mean(axis=0), X[train].std(axis=0)
+    stddev[2] = 1.0
+    np.testing.assert_allclose(x_new, (X[held_out] - mean) / stddev, atol=1e-5)
+    assert len(x) == 33 and unit == pytest.approx(Y[train].std())
+
+
 class Certain:
     """A prediction of standard normal outputs, whatever the inputs."""
 
@@ -95,6 +108,11 @@ def test_a_run_goes_on_where_it_was_cut_short(
     )
     uci.work(options, 0)
     second = json.loads((tmp_path / "waves_certain_1.json").read_text())
+    options.validate = True  # Has results of its own.
+    options.splits = 1
+    uci.work(options, 0)
+    assert (tmp_path / "waves_certain_0_validated.json").exists()
+    options.validate, options.splits = False, 2
     uci.table(options)
     row = capsys.readouterr().out.splitlines()[-1]
     mean = 0.5 * (1.0 + second["log_likelihood"])
