@@ -73,13 +73,15 @@ def evaluate(make, train, test, unit, steps, num_samples):
     x, y = train
     model = make(x, y)
     is_process = len(model.losses) > 0
-    if is_process:
-        bl.scale_kl(model, dataset_size=len(x))
     batch_size = min(len(x), 512)
     epochs = max(1, round(steps * batch_size / len(x)))
     decay = keras.optimizers.schedules.CosineDecay(0.03, steps)
     model.compile(keras.optimizers.Adam(decay), bl.losses.NegativeLogLikelihood())
-    model.fit(x, y, batch_size=batch_size, epochs=epochs, verbose=0)
+    # Inner layers have to learn something before the KL counts, or they never do.
+    schedule = bl.callbacks.KLSchedule(dataset_size=len(x))
+    model.fit(
+        x, y, batch_size=batch_size, epochs=epochs, verbose=0, callbacks=[schedule]
+    )
     prediction = bl.predict(
         model, test[0], num_samples=num_samples if is_process else 1, seed=0, verbose=0
     )

@@ -44,6 +44,10 @@ def deep_gaussian_process(
     best q(u) for them, in closed form: training is then shorter, and ends at a better
     bound.
 
+    Train with `bl.callbacks.KLSchedule`, whose warm-up lets the inner layers learn
+    before the KL has its full weight. Without it (`bl.scale_kl`) they often end at
+    their priors, as if they were not there.
+
     Args:
         x: The training inputs `[n, D]`, an array. Standardize the columns.
         units: The number of outputs of the last process.
@@ -67,9 +71,9 @@ def deep_gaussian_process(
     >>> x = np.random.default_rng(0).normal(size=(50, 3)).astype("float32")
     >>> y = x[:, :1]
     >>> model = bl.layers.deep_gaussian_process(x, num_inducing=10, y=y)
-    >>> bl.scale_kl(model, dataset_size=50)
     >>> model.compile("adam", bl.losses.NegativeLogLikelihood())
-    >>> history = model.fit(x, y, verbose=0)
+    >>> schedule = bl.callbacks.KLSchedule(dataset_size=50)
+    >>> history = model.fit(x, y, callbacks=[schedule], verbose=0)
     >>> prediction = bl.predict(model, x, num_samples=4, verbose=0)
     >>> prediction.stddev.shape
     (50, 1)
