@@ -15,9 +15,24 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 
 import bayesian_layers  # noqa: E402, F401, I001  Selects the backend before Keras does.
 import hypothesis  # noqa: E402
+import keras  # noqa: E402
+import pytest  # noqa: E402
 
 # The same examples in each run, and none kept on disk: a failure is there for everyone.
 hypothesis.settings.register_profile(
     "derandomized", derandomize=True, database=None, deadline=None, max_examples=20
 )
 hypothesis.settings.load_profile("derandomized")
+
+
+# What a test draws depends neither on the process nor on the tests before it. The hook
+# is for fixtures of modules, made with the first test that asks for them; the fixture
+# is for the tests, whether or not one of those was made just now.
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup():
+    keras.utils.set_random_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def fixed_seed():
+    keras.utils.set_random_seed(0)

@@ -115,7 +115,6 @@ def test_it_scales_any_classifier_and_makes_a_plain_keras_model_of_it(name, tmp_
 
 @pytest.fixture(scope="module")
 def bayesian():
-    keras.utils.set_random_seed(0)
     random = bl.layers.DenseFlipout(3, use_bias=False)
     model = keras.Sequential([keras.Input((3,)), random])
     random.kernel.assign(SCALE * np.eye(3))

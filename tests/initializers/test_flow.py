@@ -48,7 +48,6 @@ def test_the_density_of_an_affine_flow_is_that_of_the_normal_distribution():
 
 def test_the_divergence_is_on_average_that_of_the_normal_distribution():
     """400 draws show an error of half of its standard deviation."""
-    keras.utils.set_random_seed(0)
     layer = moved(affine())
     mean, stddev = normal_of(layer)
     expected = np.sum(0.5 * (mean**2 + stddev**2 - 1.0) - np.log(stddev))

@@ -107,7 +107,6 @@ def test_its_bound_integrates_over_draws_of_inner_layers():
 
 
 def test_it_learns():
-    keras.utils.set_random_seed(0)
     model = deep()
     bl.scale_kl(model, dataset_size=len(X))
     model.compile(keras.optimizers.Adam(0.05), bl.losses.NegativeLogLikelihood())

@@ -124,7 +124,6 @@ def test_active_dims():
 
 def test_it_trains_saves_and_loads(tmp_path):
     """With default arguments; a deep Gaussian process of two layers."""
-    keras.utils.set_random_seed(0)
     x = np.linspace(-2.0, 2.0, 128, dtype="float32")[:, None]
     y = np.sin(3.0 * x)
     model = keras.Sequential(

@@ -323,7 +323,6 @@ def train(names):
 
 @pytest.fixture(scope="module")
 def trained():
-    keras.utils.set_random_seed(0)
     return [train(names) for names in GROUPS]
 
 

@@ -58,7 +58,6 @@ def targets(name):
 @every_head
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
 def test_a_users_head_trains_predicts_and_is_saved(name, policy, tmp_path):
-    keras.utils.set_random_seed(0)
     model = keras.Sequential(
         [
             keras.Input((2,)),
@@ -235,7 +234,6 @@ def test_a_head_starts_calm(name):
     row = ROWS[name]
     rng = np.random.default_rng(0)
     x = 10.0 * rng.normal(size=(256, 3)).astype("float32")
-    keras.utils.set_random_seed(0)
     layer = row.make(row.units)
     layer.build((None, 3))
     raw = x @ array(layer.projection.kernel)
@@ -252,7 +250,6 @@ def test_a_head_starts_calm(name):
 
 
 def test_a_mixture_starts_as_calm_as_its_components():
-    keras.utils.set_random_seed(0)
     layer = bl.layers.Mixture(bl.layers.NegativeBinomial(), 1, num_components=2)
     layer.build((None, 3))
     kernel = np.abs(array(layer.projection.kernel)).max(axis=0)

@@ -22,7 +22,6 @@ import bayesian_layers as bl
     ],
 )
 def test_digits_are_learned_with_the_default_arguments(conv, dense):
-    keras.utils.set_random_seed(0)
     images, labels = load_digits(return_X_y=True)
     images = images.reshape(-1, 8, 8, 1).astype("float32") / 16.0
     model = keras.Sequential(
