@@ -25,6 +25,7 @@ give another DIR. `--processes` share the work, a core for each.
 
 import argparse
 import json
+import math
 import os
 import pathlib
 import subprocess
@@ -155,6 +156,15 @@ def share(options):
         raise SystemExit("A process failed; see above.")
 
 
+def with_error(values):
+    """The mean of numbers and its standard error, with decimals that show the error."""
+    # Of one number there is no error.
+    spread = np.std(values, ddof=1) if len(values) > 1 else np.nan
+    error = spread / np.sqrt(len(values))
+    decimals = 3 if not error > 0.0 else max(3, -math.floor(math.log10(error)))
+    return f"{np.mean(values):.{decimals}f} +-{error:.{decimals}f}"
+
+
 def table(options):
     """Prints means and standard errors over the splits."""
     kind = ", scored on held-out training data" if options.validate else ""
@@ -169,10 +179,7 @@ def table(options):
             values = {name: [r[name] for r in results] for name in results[0]}
             row = f"{data + ', ' + method:24}"
             for name in ("log_likelihood", "rmse"):
-                # Of one split there is no standard error.
-                spread = np.std(values[name], ddof=1) if len(results) > 1 else np.nan
-                error = spread / np.sqrt(len(results))
-                row += f"{np.mean(values[name]):10.3f} +-{error:5.3f}"
+                row += f"{with_error(values[name]):>18}"
             row += f"{np.mean(values['coverage']):10.2f}"
             print(row + f"{np.mean(values['seconds']):10.1f}", flush=True)
 

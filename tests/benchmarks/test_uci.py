@@ -119,6 +119,13 @@ def test_a_run_goes_on_where_it_was_cut_short(
     assert row.startswith("waves, certain") and f"{mean:.3f}" in row
 
 
+def test_means_have_as_many_decimals_as_show_their_errors(uci):
+    assert uci.with_error([1.0, 3.0]) == "2.000 +-1.000"
+    assert uci.with_error([0.00012, 0.00016]) == "0.00014 +-0.00002"
+    assert uci.with_error([2.5, 2.5]) == "2.500 +-0.000"
+    assert uci.with_error([2.5]) == "2.500 +-nan"
+
+
 def test_a_data_set_that_is_not_there_is_told(uci, tmp_path):
     with pytest.raises(SystemExit, match="no boston.npz below"):
         uci.files_of(["boston"], tmp_path)
