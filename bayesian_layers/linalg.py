@@ -74,14 +74,13 @@ def _factorize(matrix):
     """The factor of each matrix, without derivative, and the jitter that it needs."""
     matrix = ops.stop_gradient(matrix)
     finfo = np.finfo(keras.backend.standardize_dtype(matrix.dtype))
-    diagonal = ops.diagonal(matrix, axis1=-2, axis2=-1)
-    scale = ops.mean(ops.abs(diagonal), axis=-1)
+    scale = ops.mean(ops.abs(backend.diagonal(matrix)), axis=-1)
     # The zero matrix has a factor, too.
     smallest = ops.maximum(scale * float(finfo.eps * GROWTH), float(finfo.tiny))
 
     def fails(tril):
         # One NaN on the diagonal is followed by NaN below.
-        return ops.isnan(ops.sum(ops.diagonal(tril, axis1=-2, axis2=-1), axis=-1))
+        return ops.isnan(ops.sum(backend.diagonal(tril), axis=-1))
 
     def grow(tril, jitter):
         larger = ops.maximum(GROWTH * jitter, smallest)
@@ -257,8 +256,7 @@ def cholesky_solve(tril, columns):
 
 def half_log_det(tril):
     """log det tril: half of the log-determinant of tril tril^T, of shape `[...]`."""
-    diagonal = ops.diagonal(tril, axis1=-2, axis2=-1)
-    return ops.sum(ops.log(diagonal), axis=-1)
+    return ops.sum(ops.log(backend.diagonal(tril)), axis=-1)
 
 
 def log_det(tril):

@@ -7,7 +7,7 @@ from scipy import linalg as oracle
 from scipy import stats
 
 import bayesian_layers as bl
-from bayesian_layers import linalg
+from bayesian_layers import backend, linalg
 from tests.differentiation import (
     BACKEND,
     finite_difference,
@@ -340,3 +340,20 @@ def dense_divergence(q, p):
     distance = np.einsum("...i,...ij,...j->...", gap, inverse, gap)
     log_dets = np.linalg.slogdet(p_cov)[1] - np.linalg.slogdet(q_cov)[1]
     return 0.5 * (trace + distance - q_loc.shape[-1] + log_dets)
+
+
+def test_diagonals_and_their_gradients():
+    """On every backend, of any batch; above all on TensorFlow, which has its own."""
+    rng = np.random.default_rng(0)
+    for shape in [(3, 3), (2, 1, 4, 4)]:
+        matrix = rng.normal(size=shape).astype("float32")
+        weights = rng.normal(size=shape[:-1]).astype("float32")
+        diagonal = backend.diagonal(ops.convert_to_tensor(matrix))
+        expected = np.diagonal(matrix, axis1=-2, axis2=-1)
+        np.testing.assert_array_equal(ops.convert_to_numpy(diagonal), expected)
+        assert tuple(diagonal.shape) == shape[:-1]
+        _, (gradient,) = value_and_grad(
+            lambda x, w=weights: ops.sum(backend.diagonal(x) * ops.array(w)), matrix
+        )
+        expected = weights[..., None] * np.eye(shape[-1])
+        np.testing.assert_allclose(gradient, expected, rtol=1e-6)

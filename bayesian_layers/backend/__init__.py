@@ -9,6 +9,7 @@ the same functions; the one that belongs to `keras.backend.backend()` is used:
   `random_poisson`;
 - `cholesky(matrix)`: with NaN, and no exception, where there is no factor;
   `cholesky_inverse(tril)`: the inverse of the matrix, from its factor;
+  `diagonal(matrix)`: that of `[..., n, n]`, with a fast backward pass;
 - `with_derivative(function, jvp, vjp)`: a function with a derivative of its own;
 - `with_backward_pass(forward, backward)`: a function that keeps for its derivative
   what it says; `pullback(function, *inputs)`: the derivative of one in there;
@@ -57,6 +58,7 @@ cholesky_inverse = _implementation.cholesky_inverse
 compile_inference = _implementation.compile_inference
 compiles_gamma_noise = _implementation.compiles_gamma_noise
 constant = _implementation.constant
+diagonal = _implementation.diagonal
 digamma = _implementation.digamma
 example_jacobians = _implementation.example_jacobians
 exports_tensors_only = _implementation.exports_tensors_only

@@ -29,6 +29,11 @@ def cholesky(matrix):
 cholesky_inverse = blocks.cholesky_inverse
 
 
+def diagonal(matrix):
+    """The diagonal of matrices `[..., n, n]`."""
+    return jnp.diagonal(matrix, axis1=-2, axis2=-1)
+
+
 def with_derivative(function, jvp, vjp):
     """Gives `function(constant, *inputs)` a derivative; `constant` has none.
 

@@ -71,6 +71,15 @@ def cholesky(matrix):
 cholesky_inverse = blocks.cholesky_inverse
 
 
+def diagonal(matrix):
+    """The diagonal of matrices `[..., n, n]`."""
+    # The derivative of `tf.linalg.diag_part` takes three times as long.
+    shape = tf.shape(matrix)
+    rows = tf.reshape(matrix, tf.concat([shape[:-2], [shape[-1] ** 2]], axis=0))
+    rows = rows[..., :: shape[-1] + 1]
+    return tf.ensure_shape(rows, matrix.shape[:-1])
+
+
 def with_derivative(function, jvp, vjp):
     """Gives `function(constant, *inputs)` a derivative; `constant` has none.
 

@@ -88,6 +88,11 @@ def cholesky(matrix):
 cholesky_inverse = torch.cholesky_inverse
 
 
+def diagonal(matrix):
+    """The diagonal of matrices `[..., n, n]`."""
+    return torch.diagonal(matrix, dim1=-2, dim2=-1)
+
+
 def with_derivative(function, jvp, vjp):
     """Gives `function(constant, *inputs)` a derivative; `constant` has none.
 

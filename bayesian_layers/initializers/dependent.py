@@ -5,6 +5,7 @@ import math
 import keras
 from keras import ops
 
+from bayesian_layers import backend
 from bayesian_layers.distributions import (
     MultivariateNormalKronecker,
     MultivariateNormalLowRank,
@@ -332,7 +333,7 @@ class TrainableRadial(TrainableNormal):
 
 def _factor(tril):
     """A lower triangular factor with a positive diagonal, from any square matrix."""
-    diagonal = Softplus()(ops.diagonal(tril, axis1=-2, axis2=-1))
+    diagonal = Softplus()(backend.diagonal(tril))
     identity = ops.eye(tril.shape[-1], dtype=tril.dtype)
     return ops.tril(tril, k=-1) + diagonal[..., None] * identity
 
