@@ -98,7 +98,7 @@ def process(num_layers, num_inducing, batch_size, steps=8_000):
 
     At three times the rate of the networks: at theirs, the bound of small sets with
     little noise is far from its maximum after as many steps. Deep ones warm the KL up:
-    else their inner layers often go to the prior before they have learnt anything.
+    else their inner layers may go to the prior before they have learnt anything.
     """
 
     def recipe(x, y, seed):

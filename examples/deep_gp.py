@@ -77,7 +77,7 @@ def evaluate(make, train, test, unit, steps, num_samples):
     epochs = max(1, round(steps * batch_size / len(x)))
     decay = keras.optimizers.schedules.CosineDecay(0.03, steps)
     model.compile(keras.optimizers.Adam(decay), bl.losses.NegativeLogLikelihood())
-    # Inner layers have to learn something before the KL counts, or they never do.
+    # Inner layers have to learn something before the KL counts, or may never do.
     schedule = bl.callbacks.KLSchedule(dataset_size=len(x))
     model.fit(
         x, y, batch_size=batch_size, epochs=epochs, verbose=0, callbacks=[schedule]

@@ -45,8 +45,8 @@ def deep_gaussian_process(
     bound.
 
     Train with `bl.callbacks.KLSchedule`, whose warm-up lets the inner layers learn
-    before the KL has its full weight. Without it (`bl.scale_kl`) they often end at
-    their priors, as if they were not there.
+    before the KL has its full weight. Without it (`bl.scale_kl`) they may end at their
+    priors, as if they were not there.
 
     Args:
         x: The training inputs `[n, D]`, an array. Standardize the columns.
